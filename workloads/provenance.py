@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from workloads.files import sha256
@@ -50,3 +52,12 @@ class Provenance(_Record):
     counts: Counts
     notes: dict[str, JsonValue] = {}
     """Facts about the rows, e.g. ``epoch_utc``, the instant of submit_s 0."""
+
+    @property
+    def epoch_utc(self) -> datetime | None:
+        """Instant of submit_s 0; None for a workload without dates."""
+        try:
+            epoch = datetime.fromisoformat(str(self.notes.get("epoch_utc")))
+        except ValueError:
+            return None
+        return epoch.astimezone(UTC) if epoch.tzinfo else epoch.replace(tzinfo=UTC)

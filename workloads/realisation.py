@@ -64,6 +64,11 @@ class Realisation:
         """Whether every job of the workload is replayed."""
         return self.unsuccessful == "keep" and self.window is None and self.resample is None
 
+    @property
+    def keeps_times(self) -> bool:
+        """Whether the jobs that are replayed are submitted when the workload says."""
+        return self.resample is None and self.load_scale == 1
+
 
 @dataclass(frozen=True, slots=True)
 class Tally:

@@ -24,7 +24,6 @@ def explain(
     """
     from ray_sim.cli.console import print_json, print_rows, print_table
     from ray_sim.experiments.explain import explain_job
-    from ray_sim.model.readable import duration
     from ray_sim.reports.history import explanation_text as text
 
     found = explain_job(run, job)
@@ -39,11 +38,7 @@ def explain(
         _print_title("waits", len(found.waits))
     for wait in text.longest_waits(found, LONGEST):
         _print_title(text.wait_title(found, wait), len(wait.parts))
-        parts = text.longest_parts(wait, LONGEST)
-        print_table(
-            ["for", "jobs ahead", "reason"],
-            [(duration(part.end_s - part.begin_s), part.ahead, part.text) for part in parts],
-        )
+        print_table(text.PART_COLUMNS, text.part_rows(wait, LONGEST))
         print_rows(text.others_rows(wait))
 
 

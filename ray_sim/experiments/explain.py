@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -15,13 +17,14 @@ from ray_sim.experiments.results.result_files import MANIFEST, read_manifest, re
 from ray_sim.experiments.results.stored_runs import stored_scenario
 from ray_sim.experiments.run import read_base, realise
 from ray_sim.experiments.run_identity import HashedInputs
-from ray_sim.experiments.scenario import Scenario
+from ray_sim.experiments.scenario import Scenario, WorkloadSpec
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.parameters import resolve
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.history.explanation import Explanation, RunExplainer
 from ray_sim.reports.history.run_facts import RunFacts
+from workloads.store import read_provenance
 
 _CHECKED = ("submit_s", "num_gpus", "duration_s")
 
@@ -70,7 +73,15 @@ def run_facts(directory: Path, result: RunResult) -> RunFacts:
             f"{directory / MANIFEST}: its workload {spec.path or spec.label} now gives other jobs than "
             "those of jobs.parquet; run the scenario again"
         )
-    return facts_of(world, _declared(scenario))
+    return replace(facts_of(world, _declared(scenario)), epoch_utc=_epoch_utc(spec))
+
+
+def _epoch_utc(spec: WorkloadSpec) -> datetime | None:
+    """Instant of second 0 of the replayed jobs; None where they do not come at dates."""
+    if spec.path is None or not spec.realisation.keeps_times:
+        return None
+    provenance = read_provenance(spec.path)
+    return None if provenance is None else provenance.epoch_utc
 
 
 def facts_of(world: World, declared: dict[str, object]) -> RunFacts:

@@ -10,6 +10,7 @@ from ray_sim.reports.human_units import in_human_units
 from ray_sim.reports.page import Facts, Page, Picture, Section, Table, fact_texts, frame_table
 from ray_sim.reports.plots import completed_jct_s, jct_cdf_svg
 from ray_sim.reports.run_charts import run_charts
+from ray_sim.reports.submission_times import after_first_text, first_submission_s, utc_text
 from ray_sim.reports.tables import summary_rows
 from ray_sim.reports.tables_of_jobs import jct_by_size, jct_by_vc, slowest_jobs
 
@@ -31,7 +32,8 @@ _SLOWEST = {
     "job_id": "job",
     "vc": "vc",
     "num_gpus": "GPUs",
-    "submit_s": "submitted",
+    "submitted": "submitted",
+    "submitted_utc": "date, UTC",
     "jct_s": "JCT",
     "queue_s": "queue",
     "run_s": "run",
@@ -40,7 +42,7 @@ _SLOWEST = {
 }
 
 _DURATIONS = frozenset(
-    {"jct_s.mean", "jct_s.median", "jct_s.p90", "queue_s.mean", "submit_s", "jct_s", "queue_s", "run_s"}
+    {"jct_s.mean", "jct_s.median", "jct_s.p90", "queue_s.mean", "jct_s", "queue_s", "run_s"}
 )
 
 
@@ -73,7 +75,7 @@ def run_page(
             Section("Completion times", pictures=_pictures(result)),
             Section("Completion times by job size", tables=(_by_size(result.jobs),)),
             *_by_vc(result.jobs),
-            Section("Slowest jobs", tables=(_slowest(result.jobs),)),
+            Section("Slowest jobs", tables=(_slowest(result.jobs, explainer),)),
             Section("What ran", facts=fact_texts(facts)),
             Section("Hashes and versions", facts=fact_texts(provenance), folded=True),
         ),
@@ -106,7 +108,15 @@ def _by_vc(jobs: pl.DataFrame) -> tuple[Section, ...]:
     return (Section("Completion times by virtual cluster", tables=(table,)),)
 
 
-def _slowest(jobs: pl.DataFrame) -> Table:
+def _slowest(jobs: pl.DataFrame, explainer: RunExplainer | None) -> Table:
+    first_s = first_submission_s(jobs)
+    epoch_utc = None if explainer is None else explainer.facts.epoch_utc
     slowest = slowest_jobs(jobs, SLOWEST)
+    submit_s = slowest["submit_s"].to_list()
+    slowest = slowest.with_columns(
+        submitted=pl.Series([after_first_text(each - first_s) for each in submit_s], dtype=pl.String),
+        submitted_utc=pl.Series([utc_text(epoch_utc, each) for each in submit_s], dtype=pl.String),
+    )
     headings = {key: text for key, text in _SLOWEST.items() if slowest[key].count()}
-    return frame_table(slowest, headings, durations=_DURATIONS)
+    note = "Submissions count from the first of the run."
+    return frame_table(slowest, headings, note=note, durations=_DURATIONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import polars as pl
@@ -30,6 +31,20 @@ def test_explain_covers_the_waiting_time_of_a_job(longest: str, capsys: pytest.C
     text = capsys.readouterr().out
     assert longest in text
     assert "started first" in text
+
+
+@pytest.mark.parametrize(("options", "dated"), [([], True), (["--load-scale", "2"], False)])
+def test_explain_has_the_date_of_a_submission_that_comes_when_the_trace_says(
+    options: list[str], dated: bool, desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer(capsys, "run", *WEEK, *options, "--policy", "fifo", "-o", "out")
+    jobs = pl.read_parquet("out/jobs.parquet").sort("submit_s")
+    first_s, last_s = jobs["submit_s"][0], jobs["submit_s"][-1]
+    found = answer(capsys, "explain", "out", str(jobs["job_id"][-1]))
+    assert found["after_first_s"] == pytest.approx(last_s - first_s)
+    # The synthetic Philly week begins on 2017-10-30 at 07:00 UTC.
+    date = f"{datetime(2017, 10, 30, 7, tzinfo=UTC) + timedelta(seconds=last_s):%Y-%m-%d %H:%M}"
+    assert found["submit_utc"] == (date if dated else None)
 
 
 def test_explain_names_the_closest_jobs_and_what_has_changed(

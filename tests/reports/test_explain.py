@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -15,10 +16,12 @@ from ray_sim.experiments.explain import facts_of
 from ray_sim.model.readable import duration
 from ray_sim.model.result import RunResult
 from ray_sim.reports.history.explanation import Explanation, RunExplainer
-from ray_sim.reports.history.explanation_text import event_rows, headline_rows, others_rows
+from ray_sim.reports.history.explanation_text import event_rows, headline_rows, others_rows, part_rows
 from ray_sim.reports.history.free_capacity import FreeCapacity, free_capacity
 from ray_sim.reports.history.holdings import History, read_history
 from ray_sim.reports.history.waits import find_waits
+from ray_sim.reports.run_report import run_page
+from ray_sim.reports.submission_times import utc_text
 from tests import history
 from tests.chunk_worlds import ChunkJob, Server, chunk_world
 from tests.elastic_worlds import elastic_world
@@ -177,6 +180,7 @@ def test_a_wait_by_hand() -> None:
     [wait] = found[3].waits
     assert [(part.begin_s, part.end_s, part.reason) for part in wait.parts] == [(2, 8, "full")]
     assert wait.parts[0].text == "the cluster is full: needs 2 gpu, 0 gpu free on 2 servers"
+    assert part_rows(wait, 10) == [("6 s", 0, "the cluster is full", "2 gpu", "0 gpu on 2 servers")]
     # GPU-seconds within 2-8: J3 12, J1 and J2 6 each.
     assert [(each.job_id, each.amount) for each in wait.holders] == [("J3", 12), ("J1", 6), ("J2", 6)]
     [wait] = found[4].waits
@@ -187,6 +191,34 @@ def test_a_wait_by_hand() -> None:
     assert dict(headline_rows(found[4]))["waited in all"] == "7 s"
     assert event_rows(found[4])[:2] == [("0 s", "submitted", ""), ("7 s", "started (worker)", "s0: 1")]
     assert others_rows(wait)[1] == ("started first", "J4 (2 gpu)")
+
+
+def test_submissions_of_a_dated_workload_count_from_the_first() -> None:
+    # Second 1,698,300,300 since 1970 is 2023-10-26 06:05 UTC; J2 comes three hours later.
+    begin_s = 1_698_300_300
+    world = world_of([Job(begin_s, 1, 10), Job(begin_s + 3 * 3600, 1, 10)], [1.0])
+    result = replay(world, "fifo")
+    assert (
+        dict(headline_rows(explain_all(world, result)[1]))["submitted"] == "+3 h after the first submission"
+    )
+    dated = replace(facts_of(world, {}), epoch_utc=datetime.fromtimestamp(0, UTC))
+    explainer = RunExplainer(dated, result.jobs, result.events)
+    found = explainer.explain(1)
+    assert (found.submit_s, found.after_first_s) == (begin_s + 10_800, 10_800)
+    assert dict(headline_rows(found))["submitted"] == (
+        "+3 h after the first submission, 2023-10-26 09:05 UTC"
+    )
+    page = run_page("", "", [], [], result, explainer)
+    [slowest] = next(part for part in page.sections if part.heading == "Slowest jobs").tables
+    places = [slowest.columns.index(name) for name in ("job", "submitted", "date, UTC")]
+    assert [[row[place].text for place in places] for row in slowest.rows] == [
+        ["J1", "+0 s", "2023-10-26 06:05"],
+        ["J2", "+3 h", "2023-10-26 09:05"],
+    ]
+
+
+def test_a_date_beyond_the_calendar_is_left_out() -> None:
+    assert utc_text(datetime.fromtimestamp(0, UTC), 1e12) is None
 
 
 def test_a_job_that_fits_waits_for_the_head_of_a_strict_queue() -> None:
@@ -224,8 +256,8 @@ def test_a_rule_that_wants_one_server_waits_where_tasks_would_fit_on_two(
     assert [part.reason for wait in found.waits for part in wait.parts] == reasons
     for part in (part for wait in found.waits for part in wait.parts):
         assert part.text == (
-            "no single server has room: needs 2 gpu, 2 gpu free on 2 servers together; placement rule "
-            "consolidate, which gives it a single server"
+            "no single server has room; placement rule consolidate, which gives it a single server: "
+            "needs 2 gpu, 2 gpu free on 2 servers"
         )
 
 
@@ -235,7 +267,9 @@ def test_a_task_larger_than_each_piece_waits_for_one_piece() -> None:
     result = replay(world, "fifo", placement="spread")
     [wait] = explain_all(world, result, placement="spread", backfill=False)[2].waits
     assert [(part.reason, part.end_s) for part in wait.parts] == [("fragmented", 4)]
-    assert wait.parts[0].text.endswith("needs 0.9 gpu, 1 gpu free on 2 servers, where 0 of 1 tasks fit")
+    assert wait.parts[0].text == (
+        "free capacity is in pieces, where 0 of 1 tasks fit: needs 0.9 gpu, 1 gpu free on 2 servers"
+    )
 
 
 def test_servers_that_fail_are_the_reason_while_they_would_be_enough() -> None:

@@ -17,6 +17,7 @@ from ray_sim.reports.history.reason_text import reason_text, rejection_text
 from ray_sim.reports.history.reasons import Explainer, Reason, Stretches
 from ray_sim.reports.history.run_facts import RunFacts
 from ray_sim.reports.history.waits import find_waits, rows_ahead
+from ray_sim.reports.submission_times import first_submission_s, utc_text
 
 MOST_JOBS = 5
 """Number of holders, and of jobs ahead, listed for each wait."""
@@ -41,7 +42,13 @@ class Part:
     end_s: float
     reason: str
     text: str
-    """Sentence with the numbers at `begin_s`."""
+    """Sentence with the numbers at `begin_s`: `cause`, `needs` and `free`."""
+    cause: str
+    """Sentence without demand and free capacity."""
+    needs: str
+    """Demand of the job, e.g. ``8 gpu, 32 cpu``; empty where the reason is not capacity."""
+    free: str
+    """Free capacity at `begin_s`, e.g. ``0 gpu, 4 cpu on 2 servers``; empty as `needs`."""
     ahead: int
     """Jobs that waited at `begin_s` and started before this one."""
 
@@ -82,6 +89,10 @@ class Explanation:
     demand: dict[str, float]
     """Whole demand by resource, in its unit."""
     submit_s: float
+    after_first_s: float
+    """Time from the first submission of the run to that of this job."""
+    submit_utc: str | None
+    """Date of the submission, e.g. ``2023-10-26 06:05``; None where the workload has none."""
     start_s: float | None
     finish_s: float | None
     queue_s: float
@@ -114,6 +125,7 @@ class RunExplainer:
         self._amounts = self.history.holdings.amounts(facts)
         self._by_job = np.argsort(self.history.job, kind="stable")
         self._names = _event_names(events)
+        self._first_s = first_submission_s(jobs)
 
     def explain(self, job: int, most_waits: int | None = None) -> Explanation:
         """Explain the job of an index.
@@ -137,6 +149,8 @@ class RunExplainer:
             reason=row["reason"],
             demand=self._in_units(self.facts.whole_demand(job)),
             submit_s=row["submit_s"],
+            after_first_s=row["submit_s"] - self._first_s,
+            submit_utc=utc_text(self.facts.epoch_utc, row["submit_s"]),
             start_s=row["start_s"],
             finish_s=row["finish_s"],
             queue_s=row["queue_s"] or 0.0,
@@ -176,11 +190,15 @@ class RunExplainer:
         )
 
     def _part(self, job: int, stretches: Stretches, n: int) -> Part:
+        found = reason_text(self.facts, job, stretches, n, one_server=self._explainer.needs_one_server(job))
         return Part(
             begin_s=_seconds(stretches.begin_us[n]),
             end_s=_seconds(stretches.end_us[n]),
             reason=Reason(int(stretches.reason[n])).name.lower(),
-            text=reason_text(self.facts, job, stretches, n, one_server=self._explainer.needs_one_server(job)),
+            text=found.sentence,
+            cause=found.cause,
+            needs=found.needs,
+            free=f"{found.free} on {found.servers}" if found.needs else "",
             ahead=int(stretches.ahead[n]),
         )
 

@@ -11,6 +11,7 @@ from ray_sim.model.text import shown
 from ray_sim.reports.history.explanation import Explanation, Part, Wait
 from ray_sim.reports.history.reason_text import LABELS
 from ray_sim.reports.history.reasons import Reason
+from ray_sim.reports.submission_times import after_first_text
 
 _EVENTS = {
     "submit": "submitted",
@@ -38,7 +39,7 @@ def headline_rows(found: Explanation) -> list[tuple[str, object]]:
     rows: list[tuple[str, object]] = [("job", found.job_id), ("status", f"{found.status}{reason}")]
     if found.vc is not None:
         rows.append(("vc", found.vc))
-    rows += [("needs", needs or "nothing"), ("submitted", f"{duration(found.submit_s)} into the workload")]
+    rows += [("needs", needs or "nothing"), ("submitted", _submission_text(found))]
     if found.rejection is not None:
         rows.append(("why", found.rejection))
     if found.status != JobStatus.REJECTED:
@@ -48,6 +49,11 @@ def headline_rows(found: Explanation) -> list[tuple[str, object]]:
         for name, seconds in found.seconds_by_reason.items()
     ]
     return rows
+
+
+def _submission_text(found: Explanation) -> str:
+    date = "" if found.submit_utc is None else f", {found.submit_utc} UTC"
+    return f"{after_first_text(found.after_first_s)} after the first submission{date}"
 
 
 def share_text(part: float, whole: float) -> str:
@@ -86,6 +92,18 @@ def longest_parts(wait: Wait, most: int) -> Sequence[Part]:
     """The longest parts of a wait, in order of time."""
     longest = sorted(wait.parts, key=lambda part: part.begin_s - part.end_s)[:most]
     return sorted(longest, key=lambda part: part.begin_s)
+
+
+PART_COLUMNS = ("for", "jobs ahead", "reason", "demand", "free")
+"""Headings of `part_rows`."""
+
+
+def part_rows(wait: Wait, most: int) -> list[tuple[str, int, str, str, str]]:
+    """Length, jobs ahead, reason, demand and free capacity of the longest parts of a wait."""
+    return [
+        (duration(part.end_s - part.begin_s), part.ahead, part.cause, part.needs or "-", part.free or "-")
+        for part in longest_parts(wait, most)
+    ]
 
 
 def longest_waits(found: Explanation, most: int) -> Sequence[Wait]:

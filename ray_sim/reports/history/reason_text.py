@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ray_sim.model.readable import number
@@ -21,19 +23,49 @@ LABELS = {
 }
 """Heading of each reason in tables."""
 
+_WITHOUT_CAPACITY = frozenset({Reason.NOT_ARRIVED, Reason.CHUNKS})
+"""Reasons that are not about the capacity of servers."""
 
-def reason_text(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_server: bool) -> str:
-    """Sentence on one part of a wait.
+
+@dataclass(frozen=True, slots=True)
+class ReasonText:
+    """Text on one part of a wait."""
+
+    cause: str
+    """Sentence without demand and free capacity."""
+    needs: str = ""
+    """Demand of the job, e.g. ``8 gpu, 32 cpu``; empty where the reason is not capacity."""
+    free: str = ""
+    """Free capacity of the same resources on the job's servers; empty as `needs`."""
+    servers: str = ""
+    """Number of these servers, and their vc; empty as `needs`."""
+
+    @property
+    def sentence(self) -> str:
+        """All of it in one line."""
+        if not self.needs:
+            return self.cause
+        return f"{self.cause}: needs {self.needs}, {self.free} free on {self.servers}"
+
+
+def reason_text(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_server: bool) -> ReasonText:
+    """Text on one part of a wait.
 
     Parameters
     ----------
     one_server : whether the policy's placement rule gives the job one server
     """
-    reason, free = Reason(int(stretches.reason[n])), stretches.free[n]
-    needs = f"needs {amounts(facts, facts.whole_demand(job))}"
-    has = f"{amounts(facts, free, of=facts.whole_demand(job))} free on {_servers(facts, job)}"
-    tasks = f"{min(int(stretches.tasks[n]), int(facts.gang[job, 0]))} of {int(facts.gang[job, 0])} tasks"
-    match reason:
+    cause = _cause(facts, job, stretches, n, one_server=one_server)
+    reason = Reason(int(stretches.reason[n]))
+    if reason in _WITHOUT_CAPACITY or (reason is Reason.FULL and facts.chunked):
+        return ReasonText(cause)
+    whole = facts.whole_demand(job)
+    free = amounts(facts, stretches.free[n], of=whole)
+    return ReasonText(cause, amounts(facts, whole), free, _servers(facts, job))
+
+
+def _cause(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_server: bool) -> str:
+    match Reason(int(stretches.reason[n])):
         case Reason.NOT_ARRIVED:
             return "announced; it has not arrived yet"
         case Reason.CHUNKS:
@@ -42,23 +74,25 @@ def reason_text(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_
                 "the results do not tell which"
             )
         case Reason.OUTAGE:
-            return f"servers are unavailable: {needs}, {has}; with the unavailable servers it would be enough"
+            return "servers are unavailable, and would be enough with those that are free"
         case Reason.FULL if facts.chunked:
             return f"no parameter server is free on {_servers(facts, job)}"
         case Reason.FULL:
-            return f"{'its vc' if facts.partitions else 'the cluster'} is full: {needs}, {has}"
+            return f"{'its vc' if facts.partitions else 'the cluster'} is full"
         case Reason.FRAGMENTED:
-            return f"free capacity is in pieces: {needs}, {has}, where {tasks} fit"
+            tasks = int(facts.gang[job, 0])
+            fitting = min(int(stretches.tasks[n]), tasks)
+            return f"free capacity is in pieces, where {fitting} of {tasks} tasks fit"
         case Reason.NO_SERVER:
             rule = f"; placement rule {facts.placement}" if facts.placement else ""
             must = ", which gives it a single server" if one_server else ""
-            return f"no single server has room: {needs}, {has} together{rule}{must}"
+            return f"no single server has room{rule}{must}"
         case Reason.BEHIND:
             jobs = f"{int(stretches.ahead[n]):,} waiting job{'s' if stretches.ahead[n] != 1 else ''}"
             strict = "; no job passes one that does not fit" if facts.strict else ""
-            return f"there is room, but {jobs} started first{strict}: {needs}, {has}"
+            return f"there is room, but {jobs} started first{strict}"
         case Reason.POLICY:
-            return f"there is room, and the policy does not start it yet: {needs}, {has}"
+            return "there is room, and the policy does not start it yet"
 
 
 def rejection_text(facts: RunFacts, job: int, reason: str | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 import numpy as np
 import polars as pl
@@ -41,6 +42,8 @@ class RunFacts:
     """Whether the policy declares that no job passes one that does not fit (``backfill=False``)."""
     placement: str | None
     """Placement rule that the policy declares; None where it declares none."""
+    epoch_utc: datetime | None = None
+    """Instant of second 0 of the workload; None where submissions have no dates."""
 
     def eligible(self, job: int) -> BoolArray:
         """(S,) servers of the job's partition."""
