@@ -33,12 +33,13 @@ def announced_figures(welfare: float, bound: float) -> AnnouncedFigures:
 
 def three_jobs(last_jct_s: float = 40.0) -> RunResult:
     """FIFO on one GPU: a runs 0-10, b waits for it and runs 10-30, c has 2 GPUs and never fits."""
+    owner = (None, None)  # vc, user
     jobs = pl.DataFrame(
         [
-            ("a", None, 1.0, 10.0, 0.0, 0.0, 10.0, 10.0, 0.0, 10.0, 0, 0, 0, 0.0, "completed", None, None),
+            ("a", *owner, 1.0, 10.0, 0.0, 0.0, 10.0, 10.0, 0.0, 10.0, 0, 0, 0, 0.0, "completed", None, None),
             (
                 "b",
-                None,
+                *owner,
                 1.0,
                 20.0,
                 0.0,
@@ -57,7 +58,7 @@ def three_jobs(last_jct_s: float = 40.0) -> RunResult:
             ),
             (
                 "c",
-                None,
+                *owner,
                 2.0,
                 5.0,
                 3.0,

@@ -28,7 +28,8 @@ def compare(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="CLASS", help="Also compare by class of job: size, vc, load or duration; repeatable."
+            metavar="CLASS",
+            help="Also compare by class of job: size, vc, user, load or duration; repeatable.",
         ),
     ] = None,
     settings: Annotated[

@@ -86,7 +86,13 @@ def _verdict(each: PolicyComparison) -> str:
     return f"{each.verdict}{needed}"
 
 
+MOST_CLASSES = 20
+"""Classes of jobs in a table of the terminal; those with the most jobs."""
+
+
 def _print_breakdown(breakdown: Breakdown, baseline: str) -> None:
+    by_jobs = sorted(breakdown.classes, key=lambda each: -each.jobs)
+    left_out = by_jobs[MOST_CLASSES:]
     rows = [
         (
             each.label,
@@ -97,10 +103,13 @@ def _print_breakdown(breakdown: Breakdown, baseline: str) -> None:
             _ahead(each, breakdown.policy, baseline),
         )
         for each in breakdown.classes
+        if each not in left_out
     ]
     columns = [breakdown.by.heading, "jobs", "mean JCT s", "baseline's", "ratio", "ahead"]
     sys.stdout.write("\n")
     print_table(columns, rows, f"by {breakdown.by}: {breakdown.policy} over {baseline}")
+    if left_out:
+        sys.stdout.write(f"  {len(left_out):,} more with fewer jobs: --json has all\n")
     if breakdown.left_out:
         sys.stdout.write(f"  {breakdown.left_out:,} jobs completed under one of the two only: left out\n")
 

@@ -145,6 +145,7 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
     columns = {
         "job_id": table.job_id,
         "vc": vc,
+        "user": _user(world),
         "num_gpus": table.num_gpus,
         "duration_s": us_to_seconds(table.work_us),
         "submit_s": us_to_seconds(table.submit_us + table.origin_us),
@@ -163,6 +164,12 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
     }
     frame = pl.DataFrame(columns).select(pl.col(name).cast(kind) for name, kind in JOB_SCHEMA.items())
     return frame.with_columns(**outcome.kind.job_columns())
+
+
+def _user(world: World) -> pl.Series:
+    """User of each job, null where the workload names none."""
+    table = world.table
+    return pl.repeat(None, len(table), dtype=pl.String, eager=True) if table.user is None else table.user
 
 
 def _utility(world: World, end_us: IntArray, completed: BoolArray) -> pl.Series:

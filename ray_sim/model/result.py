@@ -30,6 +30,7 @@ class JobStatus(StrEnum):
 JOB_SCHEMA: dict[str, pl.DataType] = {
     "job_id": pl.String(),
     "vc": pl.String(),
+    "user": pl.String(),
     "num_gpus": pl.Float64(),
     "duration_s": pl.Float64(),
     "submit_s": pl.Float64(),

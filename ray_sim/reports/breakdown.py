@@ -13,7 +13,7 @@ from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.reports.compare import paired_rows
 from ray_sim.reports.statistics import ConfidenceInterval, ratio_interval, ratio_of_means
 
-JOB_COLUMNS = ("job_id", "vc", "num_gpus", "duration_s", "submit_s", "jct_s", "status")
+JOB_COLUMNS = ("job_id", "vc", "user", "num_gpus", "duration_s", "submit_s", "jct_s", "status")
 """Columns read from jobs.parquet."""
 
 _MOST_CHANGED = 5
@@ -25,13 +25,15 @@ class By(StrEnum):
 
     SIZE = "size"
     VC = "vc"
+    USER = "user"
     LOAD = "load"
     DURATION = "duration"
 
     @property
     def heading(self) -> str:
         """Heading of the column of class labels."""
-        return {"size": "GPUs", "vc": "vc", "load": "jobs in system", "duration": "run time s"}[self]
+        named = {"size": "GPUs", "load": "jobs in system", "duration": "run time s"}
+        return named.get(self, str(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +112,16 @@ def classify(by: By, baseline: pl.DataFrame) -> pl.DataFrame:
 
     Parameters
     ----------
-    baseline : columns vc, num_gpus, duration_s and in_system (see `jobs_in_system`)
+    baseline : columns vc, user, num_gpus, duration_s and in_system (see `jobs_in_system`)
     """
     match by:
         case By.SIZE:
             index = np.searchsorted([1.0, 4.0, 8.0], baseline["num_gpus"].to_numpy(), side="left")
             labels = ["1", "2-4", "5-8", "> 8"]
-        case By.VC:
-            vcs = baseline["vc"].fill_null("no vc")
-            labels = vcs.unique().sort().to_list()
-            index = vcs.rank("dense").to_numpy().astype(np.int64) - 1
+        case By.VC | By.USER:
+            names = baseline[by].fill_null(f"no {by}")
+            labels = names.unique().sort().to_list()
+            index = names.rank("dense").to_numpy().astype(np.int64) - 1
         case By.LOAD:
             index, labels = quantile_classes(baseline["in_system"], 3)
         case By.DURATION:

@@ -12,13 +12,13 @@ from ray_sim.reports.plots import completed_jct_s, jct_cdf_svg
 from ray_sim.reports.run_charts import run_charts
 from ray_sim.reports.submission_times import after_first_text, first_submission_s, utc_text
 from ray_sim.reports.tables import summary_rows
-from ray_sim.reports.tables_of_jobs import jct_by_size, jct_by_vc, slowest_jobs
+from ray_sim.reports.tables_of_jobs import jct_by_owner, jct_by_size, slowest_jobs
 
 SLOWEST = 10
 """Number of jobs in the table of the slowest."""
 
-MOST_VCS = 25
-"""Number of virtual clusters in the table; those with the most jobs are shown."""
+MOST_OWNERS = 25
+"""Virtual clusters or users in a table; those with the most jobs are shown."""
 
 _JCT = {
     "jobs": "jobs",
@@ -74,7 +74,8 @@ def run_page(
             Section("Over the run", facts=left_out, charts=run_charts(result, explainer)),
             Section("Completion times", pictures=_pictures(result)),
             Section("Completion times by job size", tables=(_by_size(result.jobs),)),
-            *_by_vc(result.jobs),
+            *_by_owner(result.jobs, "vc", "virtual cluster"),
+            *_by_owner(result.jobs, "user", "user"),
             Section("Slowest jobs", tables=(_slowest(result.jobs, explainer),)),
             Section("What ran", facts=fact_texts(facts)),
             Section("Hashes and versions", facts=fact_texts(provenance), folded=True),
@@ -98,14 +99,14 @@ def _by_size(jobs: pl.DataFrame) -> Table:
     )
 
 
-def _by_vc(jobs: pl.DataFrame) -> tuple[Section, ...]:
-    by_vc = jct_by_vc(jobs)
-    if by_vc.is_empty():
+def _by_owner(jobs: pl.DataFrame, column: str, name: str) -> tuple[Section, ...]:
+    by_owner = jct_by_owner(jobs, column)
+    if by_owner.is_empty():
         return ()
-    hidden = len(by_vc) - MOST_VCS
+    hidden = len(by_owner) - MOST_OWNERS
     note = f"{hidden} more with fewer jobs are left out." if hidden > 0 else ""
-    table = frame_table(by_vc.head(MOST_VCS), {"vc": "vc", **_JCT}, note=note, durations=_DURATIONS)
-    return (Section("Completion times by virtual cluster", tables=(table,)),)
+    table = frame_table(by_owner.head(MOST_OWNERS), {column: column, **_JCT}, note=note, durations=_DURATIONS)
+    return (Section(f"Completion times by {name}", tables=(table,)),)
 
 
 def _slowest(jobs: pl.DataFrame, explainer: RunExplainer | None) -> Table:

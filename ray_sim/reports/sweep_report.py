@@ -16,6 +16,7 @@ from ray_sim.reports.findings import PlaceComparison, certificate_text, findings
 from ray_sim.reports.page import Page, Picture, Section, Table, frame_table
 from ray_sim.reports.plots import bars_svg, jct_cdf_svg
 from ray_sim.reports.sweep_sections import (
+    OWNERS,
     PlaceData,
     class_pictures,
     fairness_table,
@@ -132,8 +133,8 @@ def _place(
         note="Means over seeds. The best of a column is marked where policies differ.",
     )
     jobs = data.jobs
-    fairness = None if jobs is None else fairness_table(jobs)
-    tables = (verdict_table(compared), table, reject_table(runs), fairness)
+    fairness = [] if jobs is None else [fairness_table(jobs, owner) for owner in OWNERS]
+    tables = (verdict_table(compared), table, reject_table(runs), *fairness)
     return Section(
         place_title(place),
         text=tuple(filter(None, [" ".join(findings(compared)), certificate_text(here)])),

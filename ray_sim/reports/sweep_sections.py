@@ -19,11 +19,14 @@ from ray_sim.reports.page import Cell, Chart, Picture, Table
 from ray_sim.reports.tables import RunRow
 
 MOST_CLASSES = 6
-"""Virtual clusters in the box plots; those with the most jobs."""
+"""Virtual clusters, and users, in the box plots; those with the most jobs."""
 
 _SIZES = (1.0, 4.0, 8.0)
 _SIZE_LABELS = ("1 GPU or less", "2 to 4 GPUs", "5 to 8 GPUs", "more than 8 GPUs")
-PLACE_COLUMNS = ("vc", "num_gpus", "submit_s", "duration_s", "jct_s", "status")
+OWNERS = ("vc", "user")
+"""Columns of those to whom jobs belong, among whom a scheduler may be fair."""
+
+PLACE_COLUMNS = ("vc", "user", "num_gpus", "submit_s", "duration_s", "jct_s", "status")
 """Columns of jobs.parquet that these parts use."""
 
 
@@ -92,15 +95,18 @@ def reject_table(rows: Sequence[RunRow]) -> Table | None:
 
 
 def class_pictures(name: str, jobs: pl.DataFrame) -> list[Picture]:
-    """Box plots of completion times by number of GPUs, and by vc where the workload has any."""
+    """Box plots of completion times by number of GPUs, by vc and by user where the workload has any."""
     done = jobs.filter(pl.col("status") == JobStatus.COMPLETED)
     pictures = [Picture(box_plot_svg(jct_by_size(jobs), f"box-size-{name}"), "JCT by size of job")]
-    most = done.drop_nulls("vc").group_by("vc").len().sort(["len", "vc"], descending=[True, False])
-    if most.height > 1:
-        vcs = most["vc"].head(MOST_CLASSES).to_list()
-        by_vc = done.with_columns(label="vc")
-        caption = "JCT by vc" + (f", the {MOST_CLASSES} with most jobs" if most.height > MOST_CLASSES else "")
-        pictures.append(Picture(box_plot_svg(_groups(by_vc, vcs), f"box-vc-{name}"), caption))
+    for column in OWNERS:
+        counts = done.drop_nulls(column).group_by(column).len()
+        most = counts.sort(["len", column], descending=[True, False])
+        if most.height > 1:
+            owners = most[column].head(MOST_CLASSES).to_list()
+            groups = _groups(done.with_columns(label=column), owners)
+            the_most = f", the {MOST_CLASSES} with most jobs" if most.height > MOST_CLASSES else ""
+            svg = box_plot_svg(groups, f"box-{column}-{name}")
+            pictures.append(Picture(svg, f"JCT by {column}{the_most}"))
     return pictures
 
 
@@ -121,30 +127,31 @@ def _groups(jobs: pl.DataFrame, labels: Sequence[str]) -> dict[str, dict[str, Fl
     return {label: {policy: parts.get((label, policy), empty) for policy in policies} for label in labels}
 
 
-def fairness_table(jobs: pl.DataFrame) -> Table | None:
-    """Fairness among virtual clusters by policy; None with fewer than two of them.
+def fairness_table(jobs: pl.DataFrame, owner: str) -> Table | None:
+    """Fairness among virtual clusters or users by policy; None with fewer than two of them.
 
-    The progress of a vc is the mean of run time / JCT of its completed jobs. Jain's index of n numbers x is
-    (sum x)^2 / (n sum x^2): 1 if all are equal, 1 / n if one has everything.
+    The progress of an owner is the mean of run time / JCT of the completed jobs. Jain's index of n numbers x
+    is (sum x)^2 / (n sum x^2): 1 if all are equal, 1 / n if one has everything.
     """
-    done = jobs.filter((pl.col("status") == JobStatus.COMPLETED) & (pl.col("jct_s") > 0)).drop_nulls("vc")
-    if done["vc"].n_unique() < 2:
+    done = jobs.filter((pl.col("status") == JobStatus.COMPLETED) & (pl.col("jct_s") > 0)).drop_nulls(owner)
+    if done[owner].n_unique() < 2:
         return None
     progress = pl.col("duration_s") / pl.col("jct_s")
-    by_vc = done.group_by("policy", "vc", maintain_order=True).agg(progress.mean().alias("progress"))
+    by_owner = done.group_by("policy", owner, maintain_order=True).agg(progress.mean().alias("progress"))
     lines = []
-    for (policy,), part in by_vc.group_by("policy", maintain_order=True):
+    for (policy,), part in by_owner.group_by("policy", maintain_order=True):
         x = part["progress"].to_numpy()
-        worst = part.sort("progress", "vc").row(0, named=True)
+        worst = part.sort("progress", owner).row(0, named=True)
         squares = len(x) * float((x**2).sum())
         index = float(x.sum()) ** 2 / squares if squares else None
-        texts = [(number(len(x)), True), (number(index), True), (str(worst["vc"]), False)]
+        texts = [(number(len(x)), True), (number(index), True), (str(worst[owner]), False)]
         cells = [Cell(*each) for each in texts]
         lines.append((Cell(str(policy)), *cells, Cell(number(float(worst["progress"])), True)))
     return Table(
-        ("policy", "vcs", "Jain's index", "slowest vc", "its progress"),
+        ("policy", f"{owner}s", "Jain's index", f"slowest {owner}", "its progress"),
         tuple(lines),
-        "Progress of a vc: mean of run time / JCT of its completed jobs. Jain's index is 1 if all are equal.",
+        f"Progress of a {owner}: mean of run time / JCT of the completed jobs. "
+        "Jain's index is 1 if all are equal.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Tables of a run's jobs: the slowest jobs, and completion times by size and by virtual cluster."""
+"""Tables of a run's jobs: the slowest jobs, and completion times by size by virtual cluster and by user."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def jct_by_size(jobs: pl.DataFrame) -> pl.DataFrame:
     return _jct_by(jobs, upper.alias("gpus")).sort("gpus")
 
 
-def jct_by_vc(jobs: pl.DataFrame) -> pl.DataFrame:
-    """JCT by virtual cluster, columns as in `jct_by_size`, most jobs first; empty without vcs."""
-    if jobs["vc"].null_count() == len(jobs):
-        return _jct_by(jobs.clear(), pl.col("vc"))
-    return _jct_by(jobs, pl.col("vc")).sort("jobs", descending=True, maintain_order=True)
+def jct_by_owner(jobs: pl.DataFrame, owner: str) -> pl.DataFrame:
+    """JCT by ``vc`` or ``user``, columns as in `jct_by_size`, most jobs first; empty if the column is."""
+    if jobs[owner].null_count() == len(jobs):
+        return _jct_by(jobs.clear(), pl.col(owner))
+    return _jct_by(jobs, pl.col(owner)).sort("jobs", descending=True, maintain_order=True)
 
 
 def _jct_by(jobs: pl.DataFrame, key: pl.Expr) -> pl.DataFrame:

@@ -93,6 +93,13 @@ def test_vcs_are_classes_and_jobs_without_one_are_named_so() -> None:
     assert [(each.label, each.ratio) for each in found.classes] == [("a", 3.0), ("b", 1.0), ("no vc", 2.0)]
 
 
+def test_users_are_classes_as_vcs_are() -> None:
+    base = _jobs([10.0, 10.0, 10.0]).with_columns(user=pl.Series(["bob", "ann", None]))
+    found = break_down(By.USER, "las", _jobs([10.0, 20.0, 30.0]), classify(By.USER, base))
+    expected = [("ann", 2.0), ("bob", 1.0), ("no user", 3.0)]
+    assert [(each.label, each.ratio) for each in found.classes] == expected
+
+
 def test_jobs_that_only_one_policy_completes_are_counted_and_left_out() -> None:
     base = _jobs([10.0, 10.0, 10.0], status=["completed", "completed", "unfinished"])
     other = _jobs([20.0, 10.0, 10.0], status=["completed", "rejected", "unfinished"])

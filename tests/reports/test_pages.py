@@ -168,12 +168,13 @@ def test_the_run_page_repeats_the_summary_and_the_jobs() -> None:
 
 
 @pytest.mark.slow
-def test_virtual_clusters_appear_where_there_are_any() -> None:
-    heading = "Completion times by virtual cluster"
+@pytest.mark.parametrize(("column", "name"), [("vc", "virtual cluster"), ("user", "user")])
+def test_virtual_clusters_and_users_appear_where_there_are_any(column: str, name: str) -> None:
+    heading = f"Completion times by {name}"
     assert heading not in [section.heading for section in _run().sections]
     result = three_jobs()
-    with_vcs = replace(result, jobs=result.jobs.with_columns(vc=pl.Series(["x", "y", "y"])))
-    table = _section(run_page("", "", [], [], with_vcs), heading).tables[0]
+    owned = replace(result, jobs=result.jobs.with_columns(pl.Series(column, ["x", "y", "y"])))
+    table = _section(run_page("", "", [], [], owned), heading).tables[0]
     assert [row[:3] for row in _texts(table)] == [["y", "2", "1"], ["x", "1", "1"]]
 
 

@@ -75,6 +75,7 @@ JOBS = pl.DataFrame(
     {
         "policy": ["fifo"] * 4,
         "vc": ["x", "x", "y", "y"],
+        "user": ["ann", "bob", "ann", "bob"],
         "num_gpus": [1.0, 4.0, 8.0, 9.0],
         "submit_s": [0.0, 1.0, 2.0, 3.0],
         "duration_s": [10.0, 10.0, 10.0, 10.0],
@@ -86,16 +87,22 @@ JOBS = pl.DataFrame(
 
 def test_fairness_is_jains_index_of_the_progress_of_vcs() -> None:
     # Progress: x (1 + 0.5) / 2 = 0.75, y 0.25. Jain: 1^2 / (2 (0.5625 + 0.0625)) = 0.8.
-    assert _texts(fairness_table(JOBS)) == [["fifo", "2", "0.8", "y", "0.25"]]
-    assert fairness_table(JOBS.filter(vc="x")) is None
+    assert _texts(fairness_table(JOBS, "vc")) == [["fifo", "2", "0.8", "y", "0.25"]]
+    assert fairness_table(JOBS.filter(vc="x"), "vc") is None
+
+
+def test_users_are_compared_as_vcs_are() -> None:
+    # Progress: ann (1 + 0.25) / 2 = 0.625, bob (0.5 + 0.25) / 2 = 0.375.
+    # Jain: 1^2 / (2 (0.390625 + 0.140625)) = 0.941.
+    assert _texts(fairness_table(JOBS, "user")) == [["fifo", "2", "0.9412", "bob", "0.375"]]
 
 
 @pytest.mark.slow
 def test_box_plots_have_a_block_for_each_class_that_has_jobs() -> None:
-    by_size, by_vc = class_pictures("0", JOBS)
+    by_size, by_vc, by_user = class_pictures("0", JOBS)
     for label in ("1 GPU or less", "2 to 4 GPUs", "5 to 8 GPUs", "more than 8 GPUs"):
         assert label in by_size.svg
-    assert "JCT by vc" in by_vc.caption
+    assert (by_vc.caption, by_user.caption) == ("JCT by vc", "JCT by user")
     [only] = class_pictures("0", JOBS.head(1))
     assert "5 to 8 GPUs" not in only.svg
 

@@ -84,6 +84,7 @@ class Explanation:
 
     job_id: str
     vc: str | None
+    user: str | None
     status: str
     reason: str | None
     demand: dict[str, float]
@@ -145,6 +146,7 @@ class RunExplainer:
         return Explanation(
             job_id=row["job_id"],
             vc=row["vc"],
+            user=row["user"],
             status=row["status"],
             reason=row["reason"],
             demand=self._in_units(self.facts.whole_demand(job)),

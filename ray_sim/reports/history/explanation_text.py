@@ -37,8 +37,7 @@ def headline_rows(found: Explanation) -> list[tuple[str, object]]:
     needs = ", ".join(f"{number(amount)} {name}" for name, amount in found.demand.items())
     reason = f", {found.reason}" if found.reason else ""
     rows: list[tuple[str, object]] = [("job", found.job_id), ("status", f"{found.status}{reason}")]
-    if found.vc is not None:
-        rows.append(("vc", found.vc))
+    rows += [(label, name) for label, name in (("vc", found.vc), ("user", found.user)) if name is not None]
     rows += [("needs", needs or "nothing"), ("submitted", _submission_text(found))]
     if found.rejection is not None:
         rows.append(("why", found.rejection))
