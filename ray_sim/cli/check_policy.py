@@ -30,7 +30,6 @@ def check_policy(
     from ray_sim.experiments.policy_check.parent import policy_check
 
     outcomes = []
-    first_with: dict[str, str] = {}
     with policy_check(ref, params or [], actors=actors, announce=say) as check:
         widths = max(map(len, check.names)), max(map(len, Verdict))
         if not json_output:
@@ -39,9 +38,7 @@ def check_policy(
             outcomes.append(outcome)
             if not json_output:
                 result = "FAILED" if outcome.failed else outcome.result
-                first = first_with.setdefault(outcome.detail, outcome.name)
-                repeated = outcome.failed and first != outcome.name
-                print_line((outcome.name, result, f"as '{first}'" if repeated else outcome.detail), widths)
+                print_line((outcome.name, result, outcome.detail), widths)
     if json_output:
         print_json([outcome.to_dict() for outcome in outcomes])
     if any(outcome.failed for outcome in outcomes):

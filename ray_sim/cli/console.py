@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from ray_sim.cli.layout import fitted_widths, labelled, least_widths, records, table_width, terminal_width
+from ray_sim.cli.layout import TextTable, labelled, records, table_width, terminal_width
 from ray_sim.model.readable import number
 from ray_sim.model.text import shown
 from ray_sim.policy_warnings import told_warnings
@@ -71,37 +71,44 @@ def _printable(text: str) -> str:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
     """Print a table with numbers aligned to the right, within the width of a terminal.
 
-    Text wraps between words in its column, and numbers do not wrap; a table that is still too wide is printed
-    as records. Elsewhere, as in a pipe, a row is a line.
+    Text wraps between words in its column, and numbers do not wrap. If the table is still too wide, columns
+    with one value are told in a line below it; if it is too wide without them, it is printed as records.
+    Elsewhere, as in a pipe, a row is a line.
     """
     cells = list(rows)
-    names, lines = [shown(name) for name in columns], [[shown(number(cell)) for cell in row] for row in cells]
-    numeric = [any(isinstance(row[i], int | float) for row in cells) for i in range(len(names))]
-    least, width = least_widths([names, *lines], numeric), terminal_width()
+    numeric = [any(isinstance(row[i], int | float) for row in cells) for i in range(len(columns))]
+    texts = [[shown(number(cell)) for cell in row] for row in cells]
+    table, width = TextTable([shown(name) for name in columns], texts, numeric), terminal_width()
+    constant = [] if table.fits(width) else table.constant_columns()
+    varying = table.only([index for index in range(len(columns)) if index not in constant])
     if title:
-        text = shown(title)
-        sys.stdout.write(_printable("\n".join(textwrap.wrap(text, width or len(text))) + "\n"))
-    if width is not None and table_width(least) > width:
-        sys.stdout.write(_printable("\n".join(records(names, lines, width)) + "\n"))
-        return
-    sides: list[Literal["left", "right"]] = ["right" if right else "left" for right in numeric]
-    widths = fitted_widths([names, *lines], least, width)
-    _print_columns(list(zip(names, sides, widths, strict=True)), lines)
+        _write_wrapped(shown(title), width)
+    if width is None or varying.fits(width):
+        _write_columns(varying, width)
+        if constant:
+            same = ", ".join(f"{table.columns[index]} {texts[0][index] or 'none'}" for index in constant)
+            _write_wrapped(f"in all rows: {same}", width)
+    else:
+        sys.stdout.write(_printable("\n".join(records(table, width)) + "\n"))
 
 
-def _print_columns(
-    columns: Sequence[tuple[str, Literal["left", "right"], int]], lines: Sequence[Sequence[str]]
-) -> None:
-    """Print columns, each with its heading, its side and its width."""
+def _write_wrapped(text: str, width: int | None) -> None:
+    sys.stdout.write(_printable("\n".join(textwrap.wrap(text, width or len(text))) + "\n"))
+
+
+def _write_columns(table: TextTable, width: int | None) -> None:
+    """Write a table that fits into the width, with numbers aligned to the right."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading, side, width in columns:
-        table.add_column(heading, justify=side, overflow="fold", width=width)
-    for line in lines:
-        table.add_row(*line)
-    Console(markup=False, highlight=False, width=table_width([width for _, _, width in columns])).print(table)
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    widths = table.fitted_widths(width)
+    for heading, right, column_width in zip(table.columns, table.numeric, widths, strict=True):
+        side: Literal["left", "right"] = "right" if right else "left"
+        drawn.add_column(heading, justify=side, overflow="fold", width=column_width)
+    for row in table.rows:
+        drawn.add_row(*row)
+    Console(markup=False, highlight=False, width=table_width(widths)).print(drawn)
 
 
 def print_line(cells: Sequence[str], widths: Sequence[int]) -> None:

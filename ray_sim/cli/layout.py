@@ -7,6 +7,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 _GAP = 2
 """Blanks between two columns."""
@@ -19,38 +20,53 @@ def terminal_width() -> int | None:
     return None
 
 
-def least_widths(lines: Sequence[Sequence[str]], numeric: Sequence[bool]) -> list[int]:
-    """Least width of each column: numbers are never wrapped, headings and text are wrapped between words.
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """Cells of a table as text."""
 
-    Parameters
-    ----------
-    lines : cells of the heading, then of all rows
-    numeric : whether each column holds numbers
-    """
+    columns: Sequence[str]
+    """Headings."""
+    rows: Sequence[Sequence[str]]
+    numeric: Sequence[bool]
+    """Whether each column holds numbers."""
 
-    def least(cell: str, whole: bool) -> int:
-        return len(cell) if whole else max(map(len, cell.split()), default=0)
+    def least_widths(self) -> list[int]:
+        """Least width of each column: numbers never wrap, headings and text wrap between words."""
 
-    return [
-        max(least(line[index], number and row > 0) for row, line in enumerate(lines))
-        for index, number in enumerate(numeric)
-    ]
+        def least(cell: str, whole: bool) -> int:
+            return len(cell) if whole else max(map(len, cell.split()), default=0)
 
+        return [
+            max([least(column, False), *(least(row[index], self.numeric[index]) for row in self.rows)])
+            for index, column in enumerate(self.columns)
+        ]
 
-def fitted_widths(lines: Sequence[Sequence[str]], least: Sequence[int], width: int | None) -> list[int]:
-    """Width of each column in a table that is no wider than `width`: the widest columns of text are wrapped.
+    def fits(self, width: int | None) -> bool:
+        """Whether its columns fit into a width; None limits nothing."""
+        return width is None or table_width(self.least_widths()) <= width
 
-    Parameters
-    ----------
-    lines : cells of the heading and of all rows
-    least : of each column, see `least_widths`; together they fit
-    width : None where nothing limits a line
-    """
-    widths = [max(len(line[index]) for line in lines) for index in range(len(least))]
-    while width is not None and table_width(widths) > width:
-        _, widest = max((each, index) for index, each in enumerate(widths) if each > least[index])
-        widths[widest] -= 1
-    return widths
+    def fitted_widths(self, width: int | None) -> list[int]:
+        """Width of each column in a table of this width, into which it fits: the widest text is wrapped."""
+        least = self.least_widths()
+        widths = [max(map(len, cells)) for cells in zip(self.columns, *self.rows, strict=True)]
+        while width is not None and table_width(widths) > width:
+            _, widest = max((each, index) for index, each in enumerate(widths) if each > least[index])
+            widths[widest] -= 1
+        return widths
+
+    def constant_columns(self) -> list[int]:
+        """Columns after the first with the same text in all of two or more rows."""
+        if len(self.rows) < 2:
+            return []
+        return [index for index in range(1, len(self.columns)) if len({row[index] for row in self.rows}) == 1]
+
+    def only(self, columns: Sequence[int]) -> TextTable:
+        """The table with these columns."""
+        return TextTable(
+            [self.columns[index] for index in columns],
+            [[row[index] for index in columns] for row in self.rows],
+            [self.numeric[index] for index in columns],
+        )
 
 
 def table_width(widths: Sequence[int]) -> int:
@@ -76,12 +92,12 @@ def labelled(label: str, value: str, label_width: int, width: int | None) -> lis
     )
 
 
-def records(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:
+def records(table: TextTable, width: int) -> list[str]:
     """Lines of a table that is too wide for columns: one record for each row, a line for each filled cell."""
-    label_width = max(map(len, columns))
+    label_width = max(map(len, table.columns))
     lines: list[str] = []
-    for row in rows:
-        filled = ((column, cell) for column, cell in zip(columns, row, strict=True) if cell)
+    for row in table.rows:
+        filled = ((column, cell) for column, cell in zip(table.columns, row, strict=True) if cell)
         lines += [line for column, cell in filled for line in labelled(column, cell, label_width, width)]
         lines.append("")
     return lines[:-1]

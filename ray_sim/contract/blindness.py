@@ -21,6 +21,7 @@ from ray_sim.contract.subject import BrokenError, NotCheckedError, Subject
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.kinds.chunked.policy import CHUNKED
+from ray_sim.engine.policy_calls import named_failures
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.visible_columns import WHOLE_TRACE
 from ray_sim.engine.world import World
@@ -53,10 +54,12 @@ class RecordedDecision:
 def _decisions(world: World, policy: Policy, until_us: int = NEVER_US) -> Iterator[RecordedDecision]:
     """Yield the decisions of the policy before ``until_us``."""
     simulation = Simulation(world, policy)
-    policy.start(simulation.world, simulation.streams)
+    with named_failures(policy):
+        policy.start(simulation.world, simulation.streams)
     placed = np.zeros(len(world.table), dtype=np.bool_)
     while (view := simulation.advance()) is not None and view.now_us < until_us:
-        decision = policy.decide(view)
+        with named_failures(policy):
+            decision = policy.decide(view)
         ended = np.arange(len(placed)) < view.arrivals
         ended[view.waiting] = ended[view.running] = False
         simulation.apply(decision)

@@ -13,7 +13,7 @@ class Verdict(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     NOT_CHECKED = "not checked"
-    """The clause does not apply to it; the detail says why."""
+    """The clause does not apply to it, or an error stops it; the detail says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,8 @@ class Subject:
         self._of_kind = worlds
         self.endless = False
         """Whether a clause found that its runs do not come to an end."""
+        self.failed: dict[str, str] = {}
+        """First clause that failed at each line of the policy, or with each text where no line is known."""
         self._worlds: dict[tuple[object, ...], World] = {}
         self._results: dict[int, RunResult] = {}
 

@@ -19,14 +19,14 @@ from ray_sim.engine.compiled import why_general
 from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.kinds.registry import declarable
-from ray_sim.engine.policy_calls import timeline_method
+from ray_sim.engine.policy_calls import named_failures, timeline_method
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, ROLE_NAMES, WORKER
-from ray_sim.model.errors import RaySimError, failure_text
+from ray_sim.model.errors import RaySimError, RunFailedError, failure_text
 from ray_sim.model.result import RunResult, Summary
 from ray_sim.policies.registry import create_policy
 
@@ -70,7 +70,7 @@ def check_clause(name: str, clause: Callable[[Subject], str], subject: Subject) 
     except NotCheckedError as reason:
         return CheckOutcome(name, Verdict.NOT_CHECKED, str(reason))
     except (BrokenError, RaySimError) as failure:
-        return CheckOutcome(name, Verdict.FAILED, str(failure))
+        return _failed(name, str(failure), _place_of(failure), subject)
     except KeyboardInterrupt:
         raise
     except BaseException as failure:  # a user's policy may fail in any way, which the suite reports
@@ -78,7 +78,21 @@ def check_clause(name: str, clause: Callable[[Subject], str], subject: Subject) 
         while where is not None and where.tb_next is not None:
             where = where.tb_next
         line = "" if where is None else f" ({where.tb_frame.f_code.co_filename}, line {where.tb_lineno})"
-        return CheckOutcome(name, Verdict.FAILED, f"{failure_text(failure)}{line}")
+        return _failed(name, f"{failure_text(failure)}{line}", line, subject)
+
+
+def _failed(name: str, text: str, place: str | None, subject: Subject) -> CheckOutcome:
+    """A clause that failed; it tells nothing where the policy fails at a line at which it failed before."""
+    first = subject.failed.setdefault(place or text, name)
+    if first != name:
+        return CheckOutcome(name, Verdict.NOT_CHECKED, f"the error of '{first}' comes first")
+    return CheckOutcome(name, Verdict.FAILED, text)
+
+
+def _place_of(failure: BaseException) -> str | None:
+    """Line of the policy that led to a failure of a clause, see `RunFailedError`."""
+    cause = failure.__cause__ if isinstance(failure, BrokenError) else failure
+    return cause.place if isinstance(cause, RunFailedError) else None
 
 
 def _same(a: RunResult, b: RunResult, what: str) -> None:
@@ -166,16 +180,19 @@ def _leaves_alone(world: World, policy: Policy) -> None:
             others = f" and {len(changed) - _MOST_NAMED} more" if len(changed) > _MOST_NAMED else ""
             raise BrokenError(f"{what} changed {', '.join(changed[:_MOST_NAMED])}{others}")
 
-    policy.start(simulation.world, simulation.streams)
+    with named_failures(policy):
+        policy.start(simulation.world, simulation.streams)
     check("start")
     while (view := simulation.advance()) is not None:
         before = simulation.state_of_world()
-        decision = policy.decide(view)
+        with named_failures(policy):
+            decision = policy.decide(view)
         check(f"at {view.now_us} us decide")
         simulation.apply(decision)
     before = simulation.state_of_world()
     for method in ("counts", "figures", "warnings", timeline_method(policy)):
-        getattr(policy, method)()
+        with named_failures(policy):
+            getattr(policy, method)()
     check("counts, figures, warnings or timeline columns")
 
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ray_sim.engine.contract import Policy
-from ray_sim.model.errors import RaySimError, RunFailedError, failure_text
+from ray_sim.model.errors import BlindPolicyError, RaySimError, RunFailedError, failure_text
 from ray_sim.model.units import FloatArray, IntArray
 
 _LARGEST = 2**63
@@ -52,22 +52,27 @@ def named_failures(policy: Policy) -> Iterator[None]:
 
 def raise_named(policy: Policy, failure: BaseException) -> NoReturn:
     """Raise a policy's failure as one of our errors that says where it is; see `named_failures`."""
-    if isinstance(failure, (RaySimError, KeyboardInterrupt)):
+    blind = isinstance(failure, BlindPolicyError) and failure.place is None
+    if isinstance(failure, (RaySimError, KeyboardInterrupt)) and not blind:
         raise failure
     place = _place(policy, failure)
-    raise RunFailedError(
-        f"policy {name_of(policy)} failed: {failure_text(failure)} "
-        f"({place.filename}, line {place.lineno}, in {place.name})"
-    ) from failure
+    named: RunFailedError
+    if blind:
+        named = BlindPolicyError(f"{failure} ({place})")
+    else:
+        named = RunFailedError(f"policy {name_of(policy)} failed: {failure_text(failure)} ({place})")
+    named.place = place
+    raise named from failure
 
 
-def _place(policy: Policy, failure: BaseException) -> traceback.FrameSummary:
+def _place(policy: Policy, failure: BaseException) -> str:
     """The last line in the folder of the policy's file that led to a failure, else the last line of all."""
     frames = traceback.extract_tb(failure.__traceback__)
     file = getattr(sys.modules.get(type(policy).__module__), "__file__", None)
     folder = None if file is None else Path(file).parent
     own = [frame for frame in frames if folder is not None and folder in Path(frame.filename).parents]
-    return own[-1] if own else frames[-1]
+    last = own[-1] if own else frames[-1]
+    return f"{last.filename}, line {last.lineno}, in {last.name}"
 
 
 def report_of(policy: Policy, of_kind: Collection[str]) -> PolicyReport:

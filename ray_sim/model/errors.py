@@ -54,6 +54,9 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 class RunFailedError(RaySimError):
     """A simulation failed. Exit code 1."""
 
+    place: str | None = None
+    """File, line and function of a policy where it failed, if that is known."""
+
 
 class RunStoppedError(RaySimError):
     """A simulation was stopped on request and can be continued."""

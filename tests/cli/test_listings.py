@@ -11,6 +11,7 @@ import pytest
 
 from ray_sim import __version__
 from ray_sim.cli import main
+from ray_sim.cli.console import print_table
 from ray_sim.engine.kinds.base import JobKind
 from ray_sim.engine.kinds.registry import JOB_KINDS
 from ray_sim.engine.world_parameters import WORLD_PARAMETERS, check_heeded, heeding
@@ -103,3 +104,29 @@ def test_listings_keep_to_the_width_of_the_terminal(
     assert main(argv.split()) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if len(line) > 80] == []
+
+
+def test_a_table_that_is_too_wide_tells_equal_columns_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns, rows = ("policy", "completed", "mean JCT s"), [("fifo", 300, 20.5), ("sjf", 300, 7.0)]
+    monkeypatch.setenv("COLUMNS", "80")
+    print_table(columns, rows)
+    assert capsys.readouterr().out.split() == [
+        "policy",
+        "completed",
+        "mean",
+        "JCT",
+        "s",
+        "fifo",
+        "300",
+        "20.5",
+        "sjf",
+        "300",
+        "7",
+    ]
+    monkeypatch.setenv("COLUMNS", "16")
+    print_table(columns, rows)
+    table, told = capsys.readouterr().out.split("in all rows:")
+    assert table.split() == ["mean", "JCT", "policy", "s", "fifo", "20.5", "sjf", "7"]
+    assert told.split() == ["completed", "300"]

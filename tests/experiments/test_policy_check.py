@@ -188,10 +188,11 @@ def test_an_end_of_the_interpreter_is_a_failed_check(desk: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_exit_by_exception_fails_each_check_by_itself(desk: Path) -> None:
+def test_an_exit_by_exception_is_an_error_that_stops_the_other_checks(desk: Path) -> None:
     outcomes = _checked("broken:Exits")
-    assert {outcomes[name].result for name in ("feasible", "deterministic")} == {Verdict.FAILED}
-    assert "SystemExit: 4" in outcomes["feasible"].detail
+    assert outcomes["comes to an end"].result is Verdict.FAILED
+    assert "SystemExit: 4" in outcomes["comes to an end"].detail
+    assert {outcomes[name].result for name in ("feasible", "deterministic")} == {Verdict.NOT_CHECKED}
 
 
 @pytest.mark.slow
@@ -242,7 +243,8 @@ def test_a_warning_and_a_failure_that_repeat_are_printed_once(
     assert "warning: mind the gap\n" in printed.err
     rows = printed.out.splitlines()
     assert [row for row in rows if "ValueError: lost" in row and "comes to an end" in row] != []
-    assert len([row for row in rows if "FAILED" in row and row.endswith("as 'comes to an end'")]) >= 4
+    assert len([row for row in rows if row.endswith("the error of 'comes to an end' comes first")]) >= 4
+    assert len([row for row in rows if "FAILED" in row]) == 1
 
 
 @pytest.mark.slow

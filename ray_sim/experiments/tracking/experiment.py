@@ -36,6 +36,8 @@ DIRECTORY_TAG = "ray_sim.directory"
 MOST_AT_ONCE = 1000
 """Metrics or datasets that MLflow takes with one call."""
 
+_HOST, _PORT = "127.0.0.1", 5000
+"""Where the MLflow server of the command that is told listens."""
 _PATIENCE = {
     # MLflow reads this when it is first imported, so a tracker sets it first.
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -147,7 +149,8 @@ class MlflowExperiment:
     def logged(self) -> Logged:
         """Counts so far."""
         on_server = self._uri.startswith(("http://", "https://"))
-        server = self._uri.rstrip("/") if on_server else "http://127.0.0.1:5000"
+        server = self._uri.rstrip("/") if on_server else f"http://{_HOST}:{_PORT}"
+        command = f"mlflow server --host {_HOST} --port {_PORT} --backend-store-uri {self._uri}"
         return Logged(
             self._uri,
             self._experiment,
@@ -155,7 +158,7 @@ class MlflowExperiment:
             self._present,
             self.dropped,
             charts=f"{server}/{charts_path(self.experiment_id)}",
-            serve=None if on_server else f"mlflow server --backend-store-uri {self._uri}",
+            serve=None if on_server else command,
         )
 
     def is_described(self) -> bool:
