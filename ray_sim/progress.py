@@ -59,8 +59,17 @@ class Pace:
 @contextmanager
 def terminal_bar(label: str) -> Iterator[Report]:
     """Show a bar on standard error, which is a terminal, until the block ends."""
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.text import Text
+
+    class WithNote(Progress):
+        """A bar, and its note in a line of its own, so that neither is cut by the other."""
+
+        def get_renderables(self) -> Iterator[RenderableType]:
+            yield from super().get_renderables()
+            notes = (task.fields["note"] for task in self.tasks)
+            yield from (Text(f"  {note}", no_wrap=True, overflow="ellipsis") for note in notes if note)
 
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -69,14 +78,11 @@ def terminal_bar(label: str) -> Iterator[Report]:
         TextColumn("{task.fields[pace]}", markup=False),
     )
     pace = Pace()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(shown(label), total=None, pace="")
+    with WithNote(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(shown(label), total=None, pace="", note="")
 
         def report(done: int, total: int, note: str = "") -> None:
-            description = shown(f"{label} {note}".rstrip())
-            bar.update(
-                task, completed=done, total=total, description=description, pace=pace.text(done, total)
-            )
+            bar.update(task, completed=done, total=total, pace=pace.text(done, total), note=shown(note))
 
         yield report
 

@@ -226,7 +226,10 @@ def progress(label: str, *, quiet: bool = False) -> Iterator[Report]:
 
 @contextmanager
 def _lines(label: str) -> Iterator[Report]:
-    """Print the last report every `LINE_INTERVAL_S` seconds, also without a new one, but the last once."""
+    """Print the last report every `LINE_INTERVAL_S` seconds, also without a new one, but the last once.
+
+    Work that ends before the first interval prints nothing.
+    """
     pace = Pace()
     line = said = ""
     complete = False
@@ -251,3 +254,5 @@ def _lines(label: str) -> Iterator[Report]:
     finally:
         ended.set()
         repeater.join()
+        if said and line != said:
+            say(line)

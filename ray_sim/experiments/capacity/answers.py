@@ -105,7 +105,8 @@ def _policy_rows(report: PlanReport, plan: PolicyPlan) -> list[tuple[str, object
     doubtful = [point for point in plan.points if point.in_doubt(report.request.goal.limit)]
     if doubtful and report.request.choices.axes:
         prices = [point.price for point in doubtful]
-        span = f"price {number(min(prices))} to {number(max(prices))}"
+        ends = dict.fromkeys([number(min(prices)), number(max(prices))])
+        span = f"price {' to '.join(ends)}"
         text = f"{len(doubtful)} of {len(plan.points)} choices, {span}; more --seeds may change it"
         rows.append(("  interval reaches across", text))
     elif doubtful:
