@@ -12,7 +12,7 @@ import polars as pl
 from pydantic import JsonValue
 
 from ray_sim.model.html import facts_html
-from ray_sim.model.readable import duration
+from ray_sim.model.readable import duration, number
 from ray_sim.model.units import FloatArray
 from workloads.provenance import Provenance
 from workloads.realisation import Tally
@@ -230,7 +230,7 @@ def _duration_bins(duration_s: FloatArray) -> list[Bin]:
 
 
 def _quantiles_text(quantiles: dict[str, float]) -> str:
-    return ", ".join(f"{name} {value:,.10g}" for name, value in quantiles.items())
+    return ", ".join(f"{name} {number(value)}" for name, value in quantiles.items())
 
 
 def _durations_text(quantiles: dict[str, float]) -> str:
@@ -292,10 +292,20 @@ def _provenance_rows(provenance: Provenance | None) -> list[tuple[str, str]]:
     ]
     if provenance.seed is not None:
         rows.append(("seed", str(provenance.seed)))
-    return [*rows, *((name, _text(value)) for name, value in (provenance.options | provenance.notes).items())]
+    settings = provenance.options | provenance.notes
+    return [*rows, *((name, _text(value)) for name, value in settings.items())]
 
 
 def _text(value: JsonValue) -> str:
+    """Readable text of a setting: yes or no, none, a list with commas, entries as name=value."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(_text, value)) or "none"
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_text(inner)}" for name, inner in value.items())
-    return str(value)
+        return ", ".join(_entry_text(name, inner) for name, inner in value.items()) or "none"
+    return "none" if value is None else str(value)
+
+
+def _entry_text(name: str, value: JsonValue) -> str:
+    return f"{name} ({_text(value)})" if isinstance(value, dict) else f"{name}={_text(value)}"

@@ -8,6 +8,7 @@ from enum import StrEnum
 import numpy as np
 import polars as pl
 
+from ray_sim.model.readable import number
 from ray_sim.model.result import JobStatus
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.reports.compare import paired_rows
@@ -219,7 +220,9 @@ def quantile_classes(values: pl.Series, parts: int) -> tuple[IntArray, list[str]
     limits = np.quantile(sample, levels, method="inverted_cdf") if len(sample) else levels
     index = np.searchsorted(limits, sample, side="left").astype(np.int64)
     inside = [sample[index == each] for each in range(parts)]
-    return index, [f"{part.min():,.10g} to {part.max():,.10g}" if len(part) else "" for part in inside]
+    return index, [
+        f"{number(float(part.min()))} to {number(float(part.max()))}" if len(part) else "" for part in inside
+    ]
 
 
 def _labels(classes: pl.DataFrame) -> dict[int, str]:
