@@ -31,7 +31,7 @@ DISTRIBUTIONS: dict[str, Draw] = {
     "Student's t, 3 degrees of freedom": lambda stream, shape: stream.standard_t(3, size=shape),
     "exponential": lambda stream, shape: stream.exponential(size=shape) - 1,
     "log-normal": lambda stream, shape: stream.lognormal(size=shape) - np.exp(1 / 2),
-    "Pareto, tail index 2.5": lambda stream, shape: stream.pareto(2.5, size=shape) - 1 / 1.5,
+    "Pareto with tail index 2.5": lambda stream, shape: stream.pareto(2.5, size=shape) - 1 / 1.5,
 }
 """Differences of mean 0; the log-normal's logarithm has standard deviation 1."""
 

@@ -82,18 +82,24 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
     constant = [] if table.fits(width) else table.constant_columns()
     varying = table.only([index for index in range(len(columns)) if index not in constant])
     if title:
-        _write_wrapped(shown(title), width)
+        print_text(title)
     if width is None or varying.fits(width):
         _write_columns(varying, width)
         if constant:
             same = ", ".join(f"{table.columns[index]} {texts[0][index] or 'none'}" for index in constant)
-            _write_wrapped(f"in all rows: {same}", width)
+            print_text(f"in all rows: {same}")
     else:
         sys.stdout.write(_printable("\n".join(records(table, width)) + "\n"))
 
 
-def _write_wrapped(text: str, width: int | None) -> None:
-    sys.stdout.write(_printable("\n".join(textwrap.wrap(text, width or len(text))) + "\n"))
+def print_text(text: str, indent: str = "") -> None:
+    """Print a paragraph, wrapped between words to the width of a terminal; all lines are indented."""
+    line = indent + shown(text)
+    wrapped = textwrap.wrap(
+        line, terminal_width() or len(line), subsequent_indent=indent,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+    sys.stdout.write(_printable("\n".join(wrapped) + "\n"))
 
 
 def _write_columns(table: TextTable, width: int | None) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from ray_sim.cli.console import print_rows, print_table
+from ray_sim.cli.console import print_rows, print_table, print_text
 from ray_sim.experiments.compare import ComparisonReport, Group
 from ray_sim.model.readable import number
-from ray_sim.model.text import shown
 from ray_sim.reports.breakdown import Breakdown, ClassRatio, JobComparison
 from ray_sim.reports.compare import PolicyComparison, lower_is_better
 from ray_sim.reports.cover import Cover
@@ -22,13 +21,16 @@ def print_comparison(report: ComparisonReport) -> None:
     for group in report.groups:
         _print_group(group, "setting" if report.compared == "settings" else "policy")
     if report.cover:
-        sys.stdout.write(f"\n{_cover_line(report.cover)}\n")
+        sys.stdout.write("\n")
+        print_text(_cover_text(report.cover))
     left_out = [
         *report.notes,
         *(f"{'not run' if each.error is None else 'failed'}: {each.entry.label}" for each in report.missing),
     ]
     if left_out:
-        sys.stdout.write("\nleft out\n" + "".join(f"  {shown(line)}\n" for line in left_out))
+        sys.stdout.write("\nleft out\n")
+        for line in left_out:
+            print_text(line, indent="  ")
     if report.differing_versions:
         sys.stdout.write(f"\nruns of different versions: {'; '.join(report.differing_versions)}\n")
 
@@ -56,7 +58,7 @@ def _print_group(group: Group, compared: str) -> None:
     sys.stdout.write("\n")
     print_table(columns, rows, ", ".join(filter(None, (group.workload, group.cluster, group.setting))))
     for note in comparison.notes:
-        sys.stdout.write(f"  {note}\n")
+        print_text(note, indent="  ")
     if group.bounds:
         _print_bounds(group, compared)
     for each in group.breakdowns:
@@ -73,11 +75,11 @@ def _print_bounds(group: Group, compared: str) -> None:
     print_table([compared, "runs", f"{side} bound", "gap", "largest bound"], rows, title)
 
 
-def _cover_line(cover: Cover) -> str:
-    shares = ", ".join(f"{name} {percent} %" for name, percent in cover.percent.items())
+def _cover_text(cover: Cover) -> str:
+    shares = ", ".join(f"{percent} % if {name}" for name, percent in cover.percent.items())
     return (
-        f"intervals over {cover.seeds} seeds hold the true value in 95 % of cases if differences are "
-        f"normal, in fewer if they are not: {shares} (docs/compare.md, Cover)"
+        f"intervals over {cover.seeds} seeds hold the true value in 95 % of cases if the differences are "
+        f"normal, {shares} (docs/compare.md, Cover)"
     )
 
 

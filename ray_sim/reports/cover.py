@@ -15,7 +15,7 @@ MEASURED = {
     "Student's t, 3 degrees of freedom": (96, 96, 96, 96, 96, 96, 96, 95, 95),
     "exponential": (91, 89, 88, 89, 90, 92, 93, 94, 95),
     "log-normal": (90, 84, 83, 83, 84, 87, 89, 92, 93),
-    "Pareto, tail index 2.5": (87, 80, 78, 79, 80, 83, 85, 89, 90),
+    "Pareto with tail index 2.5": (87, 80, 78, 79, 80, 83, 85, 89, 90),
 }
 """Percentage of intervals that hold the true mean, by distribution of the differences and number of `SEEDS`.
 

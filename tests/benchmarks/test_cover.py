@@ -40,7 +40,7 @@ def test_the_docs_have_the_table_of_the_code() -> None:
 
 
 def test_what_falls_short_is_told_by_the_next_smaller_number_of_seeds() -> None:
-    exponential, log_normal, pareto = "exponential", "log-normal", "Pareto, tail index 2.5"
+    exponential, log_normal, pareto = "exponential", "log-normal", "Pareto with tail index 2.5"
     assert shortfall(20) == Cover(20, {exponential: 92, log_normal: 87, pareto: 83})
     assert shortfall(39) == Cover(39, {exponential: 92, log_normal: 87, pareto: 83})
     assert shortfall(1000) == Cover(1000, {pareto: 90})
