@@ -141,7 +141,7 @@ def _run_page(directory: Path) -> Page:
     provenance = [*manifest.versions.items(), *((f"SHA-256, {k}", v) for k, v in hashes.items() if v)]
     return run_page(
         title=f"{manifest.policy_label} on {inputs.cluster}",
-        subtitle=f"{result.summary.jobs:,} jobs of {inputs.workload.label}",
+        subtitle=f"{result.summary.jobs:,} jobs of workload {inputs.workload.label}",
         facts=facts,
         provenance=provenance,
         result=result,

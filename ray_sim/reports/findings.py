@@ -138,11 +138,15 @@ def certificate_text(means: pl.DataFrame) -> str:
     if bounded.is_empty():
         return ""
     best = bounded.row(0, named=True)
+    return bound_text(best["policy"], best["certificate.bound_s"], best["certificate.gap"])
+
+
+def bound_text(policy: str, bound_s: float, gap: float) -> str:
+    """Sentence on the bound of a policy's mean completion time and on its gap to it."""
     return (
-        f"No schedule of the jobs that {best['policy']} completed has a mean completion time below "
-        f"{duration(best['certificate.bound_s'])}; that of {best['policy']} is "
-        f"{100 * best['certificate.gap']:.3g} % above this bound, so no policy can be more than "
-        f"{100 * best['certificate.gap'] / (1 + best['certificate.gap']):.3g} % faster."
+        f"No schedule of the jobs that {policy} completed has a mean completion time below "
+        f"{duration(bound_s)}; that of {policy} is {100 * gap:.3g} % above this bound, so no policy can be "
+        f"more than {100 * gap / (1 + gap):.3g} % faster."
     )
 
 

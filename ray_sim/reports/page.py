@@ -124,6 +124,22 @@ def frame_table(
     )
 
 
+def without_constants(table: Table) -> Table:
+    """The table without columns that have one text in all of two or more rows; its note tells these."""
+    if len(table.rows) < 2:
+        return table
+    texts = {index: {row[index].text for row in table.rows} for index in range(1, len(table.columns))}
+    constant = {index: found.pop() for index, found in texts.items() if len(found) == 1}
+    if not constant:
+        return table
+    same = ", ".join(f"{table.columns[index]} {text}" for index, text in constant.items())
+    return Table(
+        tuple(name for index, name in enumerate(table.columns) if index not in constant),
+        tuple(tuple(cell for index, cell in enumerate(row) if index not in constant) for row in table.rows),
+        f"{table.note} In all rows: {same}.".lstrip(),
+    )
+
+
 def render(page: Page) -> bytes:
     """HTML of the page in UTF-8.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from ray_sim.model.result import RunResult, Summary
+from ray_sim.reports.findings import bound_text
 from ray_sim.reports.history.explanation import RunExplainer
 from ray_sim.reports.human_units import in_human_units
 from ray_sim.reports.page import Facts, Page, Picture, Section, Table, fact_texts, frame_table
@@ -70,7 +71,11 @@ def run_page(
         subtitle,
         (
             *_warnings(result.summary),
-            Section("Summary", facts=fact_texts(in_human_units(summary_rows(result.summary)))),
+            Section(
+                "Summary",
+                text=_bound(result.summary),
+                facts=fact_texts(in_human_units(summary_rows(result.summary))),
+            ),
             Section("Over the run", facts=left_out, charts=run_charts(result, explainer)),
             Section("Completion times", pictures=_pictures(result)),
             Section("Completion times by job size", tables=(_by_size(result.jobs),)),
@@ -86,6 +91,11 @@ def run_page(
 def _warnings(summary: Summary) -> tuple[Section, ...]:
     texts = summary.policy_warnings
     return (Section("Warnings", facts=tuple(("policy", text) for text in texts)),) if texts else ()
+
+
+def _bound(summary: Summary) -> tuple[str, ...]:
+    bound = summary.certificate
+    return () if bound is None or bound.gap is None else (bound_text("this run", bound.bound_s, bound.gap),)
 
 
 def _pictures(result: RunResult) -> tuple[Picture, ...]:

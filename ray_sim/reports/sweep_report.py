@@ -13,7 +13,7 @@ import polars as pl
 
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.findings import PlaceComparison, certificate_text, findings
-from ray_sim.reports.page import Page, Picture, Section, Table, frame_table
+from ray_sim.reports.page import Page, Picture, Section, Table, frame_table, without_constants
 from ray_sim.reports.plots import bars_svg, jct_cdf_svg
 from ray_sim.reports.sweep_sections import (
     OWNERS,
@@ -125,12 +125,14 @@ def _place(
     here = means.filter(workload=place[0], cluster=place[1], setting=place[2])
     runs = [row for row in rows if (row.workload, row.cluster, row.setting) == place]
     headings = {name: text.removesuffix(" s") for name, text in sweep_headings(here).items()}
-    table = frame_table(
-        here,
-        {"policy": "policy", **headings},
-        best_value,
-        durations=DURATIONS,
-        note="Means over seeds. The best of a column is marked where policies differ.",
+    table = without_constants(
+        frame_table(
+            here,
+            {"policy": "policy", **headings},
+            best_value,
+            durations=DURATIONS,
+            note="Means over seeds. The best of a column is marked where policies differ.",
+        )
     )
     jobs = data.jobs
     fairness = [] if jobs is None else [fairness_table(jobs, owner) for owner in OWNERS]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -40,6 +40,8 @@ class PlaceData:
     """Jobs of all runs: `PLACE_COLUMNS` and ``policy``."""
     timelines: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     """Timeline of the first seed of each policy."""
+    seeds: Collection[int | None] = ()
+    """Seeds of these timelines; None of a run that depends on no seed."""
 
 
 def verdict_table(place: PlaceComparison) -> Table | None:
@@ -163,7 +165,7 @@ def place_charts(data: PlaceData) -> list[Chart]:
     focus_s = None if data.jobs is None else float(str(data.jobs["submit_s"].max() or 0.0))
     columns = {"waiting": "Jobs waiting"}
     names = list(dict.fromkeys(name for each in timelines.values() for name in each.columns))
-    columns |= {name: f"Use of {name.removeprefix('used_')}" for name in names if name.startswith("used_")}
+    columns |= {name: f"{name.removeprefix('used_')} in use" for name in names if name.startswith("used_")}
     charts = []
     for column, caption in columns.items():
         lines: dict[str, Line] = {}
@@ -171,5 +173,15 @@ def place_charts(data: PlaceData) -> list[Chart]:
             if column in timeline.columns and timeline[column].sum():
                 lines |= timeline_lines(timeline, {column: policy})
         if lines:
-            charts.append(line_chart(caption, "of the first seed of each policy", lines, focus_s=focus_s))
+            charts.append(line_chart(caption, _seeds_text(data.seeds), lines, focus_s=focus_s))
     return charts
+
+
+def _seeds_text(seeds: Collection[int | None]) -> str:
+    """What the timelines of a place are of, e.g. "of seed 0"; empty where no run depends on a seed."""
+    named = sorted(seed for seed in seeds if seed is not None)
+    if not named:
+        return ""
+    if len(named) == 1:
+        return f"of seed {named[0]}"
+    return f"of the first seed of each policy, {named[0]} to {named[-1]}"

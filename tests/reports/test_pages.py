@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from ray_sim.reports.findings import compare_places
-from ray_sim.reports.page import Page, Section, Table, frame_table, render
+from ray_sim.reports.page import Cell, Page, Section, Table, frame_table, render, without_constants
 from ray_sim.reports.run_report import run_page
 from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
 from ray_sim.reports.sweep_sections import PlaceData
@@ -257,3 +257,14 @@ def test_a_run_in_which_nothing_happened_has_a_report() -> None:
 def test_a_sweep_in_which_all_failed_has_a_report() -> None:
     html = render(_sweep())
     assert b"ZeroDivisionError: no luck" in html
+
+
+def test_a_column_with_one_text_is_told_in_the_note() -> None:
+    def table(*rows: tuple[str, ...]) -> Table:
+        cells = tuple(tuple(map(Cell, row)) for row in rows)
+        return without_constants(Table(("policy", "seeds", "mean JCT"), cells, "Means over seeds."))
+
+    told = table(("fifo", "3", "2 h"), ("sjf", "3", "1 h"))
+    assert (told.columns, _texts(told)) == (("policy", "mean JCT"), [["fifo", "2 h"], ["sjf", "1 h"]])
+    assert told.note == "Means over seeds. In all rows: seeds 3."
+    assert table(("fifo", "3", "2 h")).columns == ("policy", "seeds", "mean JCT")

@@ -109,9 +109,10 @@ def test_box_plots_have_a_block_for_each_class_that_has_jobs() -> None:
 
 def test_charts_have_a_line_for_each_policy() -> None:
     timeline = three_jobs().timeline
-    data = PlaceData({"fifo": np.zeros(0)}, JOBS, {"fifo": timeline, "sjf": timeline})
+    data = PlaceData({"fifo": np.zeros(0)}, JOBS, {"fifo": timeline, "sjf": timeline}, {3})
     waiting, used = place_charts(data)
-    assert (waiting.caption, used.caption) == ("Jobs waiting", "Use of gpu")
+    assert waiting.data["unit"] == used.data["unit"] == "of seed 3"
+    assert (waiting.caption, used.caption) == ("Jobs waiting", "gpu in use")
     series = waiting.data["series"]
     assert isinstance(series, list)
     assert [each["name"] for each in series] == ["fifo", "sjf"]

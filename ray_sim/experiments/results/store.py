@@ -261,15 +261,17 @@ class ResultStore:
         for place, group in groupby(done, key=lambda entry: (entry.workload, entry.cluster, entry.setting)):
             jobs: list[pl.DataFrame] = []
             timelines: dict[str, pl.DataFrame] = {}
+            seeds: set[int | None] = set()
             for entry in group:
                 directory = self.run_directory(entry.content_hash)
                 read = read_table(directory, "jobs").select(PLACE_COLUMNS)
                 jobs.append(read.with_columns(policy=pl.lit(entry.policy)))
                 if entry.policy not in timelines:
                     timelines[entry.policy] = read_table(directory, "timeline")
+                    seeds.add(entry.seed)
             joined = pl.concat(jobs)
             curves = {policy: completed_jct_s(joined.filter(policy=policy)) for policy in timelines}
-            yield place, PlaceData(curves, joined, timelines)
+            yield place, PlaceData(curves, joined, timelines, seeds)
 
     def _read(self, name: str, complaint: str) -> dict[str, object]:
         """Read a file of the store and check it against its own SHA-256."""
