@@ -9,6 +9,9 @@ import typer
 
 from ray_sim.cli.options import Json, Out
 
+MOST_FINDINGS = 4
+"""Findings of a sweep in the terminal, each at one place; the report has all."""
+
 
 def report(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Result directory of a run or a sweep.")],
@@ -19,11 +22,17 @@ def report(
 
     Example: ray-sim report results/demo -o report.html
     """
-    from ray_sim.cli.console import print_json, print_rows
+    from ray_sim.cli.console import print_json, print_rows, print_text
     from ray_sim.experiments.report import write_report
 
     written = write_report(directory, out)
     if json_output:
         print_json(written.to_dict())
     else:
-        print_rows(written.to_dict().items())
+        texts = written.to_dict()
+        del texts["findings"]
+        print_rows(texts.items())
+        for heading, finding in list(written.findings.items())[:MOST_FINDINGS]:
+            print_text(f"{heading}: {finding}")
+        if (more := len(written.findings) - MOST_FINDINGS) > 0:
+            print_text(f"findings at {more:,} more places: in the report")

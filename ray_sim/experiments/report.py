@@ -39,10 +39,12 @@ class ReportFile:
     done: int
     failed: int
     missing: int
+    findings: Mapping[str, str]
+    """First paragraph of each section that has one, by its heading: places of a sweep, the bound of a run."""
 
     def to_dict(self) -> dict[str, object]:
         """Plain dict for JSON."""
-        return {**asdict(self), "report": str(self.report)}
+        return {**asdict(self), "report": str(self.report), "findings": dict(self.findings)}
 
 
 def _is_report(path: Path) -> bool:
@@ -76,7 +78,7 @@ def write_report(source: Path, out: Path) -> ReportFile:
     write_page(page, out)
     done, failed, missing = (counts.get(state, 0) for state in ("done", "failed", "missing"))
     kind = "run" if is_run else "sweep"
-    return ReportFile(out, kind, done + failed + missing, done, failed, missing)
+    return ReportFile(out, kind, done + failed + missing, done, failed, missing, _findings(page))
 
 
 def write_result_report(result: RunResult, out: Path) -> ReportFile:
@@ -92,7 +94,11 @@ def write_result_report(result: RunResult, out: Path) -> ReportFile:
         no_reasons="the run is not stored with its inputs",
     )
     write_page(page, out)
-    return ReportFile(out, "run", configurations=1, done=1, failed=0, missing=0)
+    return ReportFile(out, "run", configurations=1, done=1, failed=0, missing=0, findings=_findings(page))
+
+
+def _findings(page: Page) -> dict[str, str]:
+    return {section.heading: section.text[0] for section in page.sections if section.text}
 
 
 def require_replaceable_page(out: Path) -> None:
