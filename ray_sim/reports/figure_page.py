@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ray_sim.model.readable import number
 from ray_sim.reports.figure_plot import figure_svg
@@ -33,16 +33,18 @@ def figures_page(results: Sequence[FigureResult]) -> Page:
 
 
 def verdict_table(results: Sequence[FigureResult]) -> Table:
-    """One row per figure: its checks by verdict, and a remark on runs or data that are missing."""
-    rows = tuple(
-        (
-            Cell(each.name),
-            *(Cell(number(each.count(verdict)), is_number=True) for verdict in ShapeVerdict),
-            Cell(each.remark),
-        )
-        for each in results
-    )
-    return Table(("figure", *(str(verdict) for verdict in ShapeVerdict), "remark"), rows)
+    """One row per figure: its checks by verdict, and a remark on missing runs or data; then their sums."""
+
+    def row(name: str, counts: Iterable[int], remark: str) -> tuple[Cell, ...]:
+        return (Cell(name), *(Cell(number(count), is_number=True) for count in counts), Cell(remark))
+
+    rows = [
+        row(each.name, (each.count(verdict) for verdict in ShapeVerdict), each.remark) for each in results
+    ]
+    if len(results) > 1:
+        sums = (sum(each.count(verdict) for each in results) for verdict in ShapeVerdict)
+        rows.append(row("all", sums, ""))
+    return Table(("figure", *(str(verdict) for verdict in ShapeVerdict), "remark"), tuple(rows))
 
 
 def check_table(check: JudgedCheck) -> Table:
