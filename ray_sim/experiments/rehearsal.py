@@ -56,12 +56,13 @@ class Rehearsal:
         ------
         InvalidInputError : the world is invalid under every policy
         """
-        cluster = self._inputs.servers(scenario.cluster, scenario.world)
         if scenario.workload not in self._jobs:
             self._jobs[scenario.workload] = self._some_jobs(scenario.workload, scenario.seed)
-        table = frame_to_table(self._jobs[scenario.workload], cluster.resources)
-        params, _ = split_world(scenario.world)
-        return build_world(table, cluster, partition=scenario.partition, params=params)
+        try:
+            return self._world(scenario, self._jobs[scenario.workload])
+        except InvalidInputError:
+            self._world(scenario, self._all_jobs(scenario))
+            raise
 
     def set_up(self, scenario: Scenario, world: World | None = None) -> None:
         """Raise the error that the engine or the policy would raise at the start of the run.
@@ -75,13 +76,24 @@ class Rehearsal:
         InvalidInputError : the policy does not go with this kind of job or this world
         RunFailedError : the policy fails to start
         """
-        world = world or self.world(scenario)
-        if scenario.audit is not None:
-            check_audited(world)
-        policy = create_policy(scenario.policy, scenario.params)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # they would be about the few jobs
-            GeneralRun(world, policy, seed=scenario.seed, fleet=LocalFleet(world, scenario.sites))
+        try:
+            _start(scenario, world or self.world(scenario))
+        except InvalidInputError:
+            _start(scenario, self._world(scenario, self._all_jobs(scenario)))
+            raise
+
+    def _world(self, scenario: Scenario, jobs: pl.DataFrame) -> World:
+        cluster = self._inputs.servers(scenario.cluster, scenario.world)
+        params, _ = split_world(scenario.world)
+        table = frame_to_table(jobs, cluster.resources)
+        return build_world(table, cluster, partition=scenario.partition, params=params)
+
+    def _all_jobs(self, scenario: Scenario) -> pl.DataFrame:
+        """All jobs of a file that is replayed as it is, so that an error counts jobs right; else the few."""
+        spec = scenario.workload
+        if spec.path is None or not spec.realisation.keeps_all or self._inputs.layers(spec):
+            return self._jobs[spec]
+        return read_frame(spec.path)
 
     def _some_jobs(self, spec: WorkloadSpec, seed: int) -> pl.DataFrame:
         if spec.synth is not None:
@@ -128,6 +140,16 @@ class Rehearsal:
         if synth.like is not None and announced:
             return fit(read_frame(synth.like))
         return profile_model(synth.profile or _ANY_PROFILE)
+
+
+def _start(scenario: Scenario, world: World) -> None:
+    """Set up a run up to its first decision."""
+    if scenario.audit is not None:
+        check_audited(world)
+    policy = create_policy(scenario.policy, scenario.params)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # they would be about the few jobs
+        GeneralRun(world, policy, seed=scenario.seed, fleet=LocalFleet(world, scenario.sites))
 
 
 def _with_models(jobs: pl.DataFrame, models: list[str]) -> pl.DataFrame:

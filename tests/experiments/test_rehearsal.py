@@ -99,3 +99,22 @@ def test_models_of_jobs_that_are_not_replayed_do_not_count() -> None:
     assert refused({"path": "w.parquet", "window": [60, 3600]}) == {"a"}
     only_dssm = {"path": "w.parquet", "window": [60, 3000]}
     Rehearsal(HashedInputs()).set_up(scenario_of(only_dssm, "load_balance", "harmony_types"))
+
+
+def test_an_error_counts_all_jobs_of_a_file() -> None:
+    jobs, provenance = synth("philly", 30, seed=1)
+    filled, _ = enrich(jobs, load_training_draws("harmony_types"), 1)
+    odd = pl.int_range(pl.len()) % 2 == 1
+    for column in ("samples", "model"):
+        lacking = filled.with_columns(pl.when(odd).then(None).otherwise(pl.col(column)).alias(column))
+        write_workload(lacking, provenance, Path(f"{column}.parquet"))
+
+    def error_of(workload: str) -> str:
+        with pytest.raises(InvalidInputError) as refusal:
+            Rehearsal(HashedInputs()).set_up(scenario_of(workload, "load_balance", "harmony_types"))
+        return str(refusal.value)
+
+    assert f"samples: is null for 15 of 30 jobs, first for {filled['job_id'][1]}" in error_of(
+        "samples.parquet"
+    )
+    assert "15 jobs have no model, the first in row 1" in error_of("model.parquet")
