@@ -100,7 +100,11 @@ def test_any_table_on_a_terminal_keeps_to_its_width_and_loses_no_word(
         print_table(headings, rows)
     texts = [number(cell) for row in rows for cell in row]
     words = [word for text in texts for word in text.split()]
-    assert Counter(words) <= Counter(printed.getvalue().split())
+    # A column with one text may be told once, in a list with commas.
+    columns = [[number(cell) for cell in column] for column in zip(*rows, strict=True)]
+    told = [text for column in columns for text in (column if len(set(column)) > 1 else column[:1])]
+    without_commas = " ".join(told).replace(",", "").split()
+    assert Counter(without_commas) <= Counter(printed.getvalue().replace(",", "").split())
     # Words stay whole, and so does a cell beside a label as wide as the terminal.
     label = max(map(len, headings)) + 2
     widest = label + max(map(len, texts if label >= width else words))

@@ -31,13 +31,25 @@ def test_a_run_is_reported_with_what_made_it(run: Path, tmp_path: Path) -> None:
     written = write_report(run, tmp_path / "report.html")
     assert (written.kind, written.done) == ("run", 1)
     html = (tmp_path / "report.html").read_text()
-    for part in ("las(knob=2) on edge", "3 jobs of traces/week/days", "ab" * 32, "11" * 32, "compiled"):
+    for part in (
+        "las(knob=2) on edge",
+        "3 jobs of workload traces/week/days",
+        "ab" * 32,
+        "11" * 32,
+        "compiled",
+    ):
         assert part in html
 
 
 def test_a_sweep_is_reported_with_what_failed_and_what_is_missing(sweep: Path, tmp_path: Path) -> None:
-    written = write_report(sweep, tmp_path / "report.html")
-    assert written.to_dict() == {
+    report = write_report(sweep, tmp_path / "report.html")
+    [finding] = report.findings.values()
+    assert finding.startswith(
+        "fifo has the least mean JCT: 25 s (one run). Not tested against fifo: sjf +0 %."
+    )
+    written = report.to_dict()
+    assert written.pop("findings") == {"week/days, edge": finding}
+    assert written == {
         "report": str(tmp_path / "report.html"),
         "kind": "sweep",
         "configurations": 4,
