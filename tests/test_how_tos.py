@@ -76,7 +76,7 @@ def test_every_command_of_the_docs_is_one_that_the_command_line_knows() -> None:
 
 
 def _usage_error(command: str) -> str:
-    """What the command line says about names and values of options; empty if it takes them."""
+    """The error of a command with an unknown option or a wrong value; empty if there is none."""
     _, *arguments = shlex.split(command.partition(" > ")[0], comments=True)
     group = typer.main.get_group(app)
     try:

@@ -178,7 +178,7 @@ def place_charts(data: PlaceData) -> list[Chart]:
 
 
 def _seeds_text(seeds: Collection[int | None]) -> str:
-    """What the timelines of a place are of, e.g. "of seed 0"; empty where no run depends on a seed."""
+    """Name the seeds of the timelines, e.g. "of seed 0"; empty if no run depends on a seed."""
     named = sorted(seed for seed in seeds if seed is not None)
     if not named:
         return ""
