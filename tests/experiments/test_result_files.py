@@ -38,6 +38,13 @@ def test_a_written_run_reads_back_equal(tmp_path: Path) -> None:
     assert (back.loop, back.loop_reason) == ("compiled", None)
 
 
+def test_a_result_written_before_jobs_had_users_reads_with_users_that_are_null(tmp_path: Path) -> None:
+    result = three_jobs()
+    earlier = replace(result, jobs=result.jobs.drop("user"))
+    write_files(tmp_path / "earlier", encode_result(earlier, MANIFEST))
+    assert_frame_equal(read_result(tmp_path / "earlier").jobs, result.jobs)
+
+
 def test_only_timing_differs_between_two_writings_of_one_run() -> None:
     slow = encode_result(three_jobs(), MANIFEST, {"simulate": 2.0})
     fast = encode_result(three_jobs(), MANIFEST, {"simulate": 1.0})

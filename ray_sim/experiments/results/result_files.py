@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.figures.base import KindFigures
 from ray_sim.model.figures.registry import FIGURES, all_figures, class_of
-from ray_sim.model.result import EVENT_SCHEMA, RunResult, Summary
+from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, RunResult, Summary
 from ray_sim.reports.tables import summary_rows
 from workloads.describe import tally_rows
 from workloads.realisation import Tally
@@ -260,7 +260,11 @@ def read_checked_json(
 
 
 def _read_frame(directory: Path, name: str, digests: object) -> pl.DataFrame:
-    return pl.read_parquet(io.BytesIO(_checked_content(directory, f"{name}.parquet", digests)))
+    frame = pl.read_parquet(io.BytesIO(_checked_content(directory, f"{name}.parquet", digests)))
+    if name == "jobs" and "user" not in frame.columns:  # written before jobs.parquet had this column
+        users = pl.repeat(None, frame.height, dtype=JOB_SCHEMA["user"], eager=True).alias("user")
+        frame.insert_column(list(JOB_SCHEMA).index("user"), users)
+    return frame
 
 
 def _checked_content(directory: Path, name: str, digests: object) -> bytes:
