@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from ray_sim.cli.layout import TextTable, labelled, records, table_width, terminal_width
-from ray_sim.model.readable import number
+from ray_sim.model.readable import constant_columns, number
 from ray_sim.model.text import shown
 from ray_sim.policy_warnings import told_warnings
 from ray_sim.progress import Pace, Report, terminal_bar
@@ -72,14 +72,14 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
     """Print a table with numbers aligned to the right, within the width of a terminal.
 
     Text wraps between words in its column, and numbers do not wrap. If the table is still too wide, columns
-    with one value are told in a line below it; if it is too wide without them, it is printed as records.
+    with one value stand in a line below it; if it is too wide without them, it is printed as records.
     Elsewhere, as in a pipe, a row is a line.
     """
     cells = list(rows)
     numeric = [any(isinstance(row[i], int | float) for row in cells) for i in range(len(columns))]
     texts = [[shown(number(cell)) for cell in row] for row in cells]
     table, width = TextTable([shown(name) for name in columns], texts, numeric), terminal_width()
-    constant = [] if table.fits(width) else table.constant_columns()
+    constant = [] if table.fits(width) else constant_columns(texts)
     varying = table.only([index for index in range(len(columns)) if index not in constant])
     if title:
         print_text(title)

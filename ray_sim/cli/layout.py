@@ -54,12 +54,6 @@ class TextTable:
             widths[widest] -= 1
         return widths
 
-    def constant_columns(self) -> list[int]:
-        """Columns after the first with the same text in all of two or more rows."""
-        if len(self.rows) < 2:
-            return []
-        return [index for index in range(1, len(self.columns)) if len({row[index] for row in self.rows}) == 1]
-
     def only(self, columns: Sequence[int]) -> TextTable:
         """The table with these columns."""
         return TextTable(

@@ -15,6 +15,13 @@ def number(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
+def constant_columns(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Columns after the first that have the same text in all of two or more rows."""
+    if len(rows) < 2:
+        return []
+    return [index for index in range(1, len(rows[0])) if len({row[index] for row in rows}) == 1]
+
+
 _UNITS_S = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from ray_sim.model.readable import duration, number
+from ray_sim.model.readable import constant_columns, duration, number
 from ray_sim.model.text import shown
 
 Facts = Sequence[tuple[str, object]]
@@ -125,14 +125,11 @@ def frame_table(
 
 
 def without_constants(table: Table) -> Table:
-    """The table without columns that have one text in all of two or more rows; its note tells these."""
-    if len(table.rows) < 2:
-        return table
-    texts = {index: {row[index].text for row in table.rows} for index in range(1, len(table.columns))}
-    constant = {index: found.pop() for index, found in texts.items() if len(found) == 1}
+    """The table without its `constant_columns`, which are in the note instead."""
+    constant = constant_columns([[cell.text for cell in row] for row in table.rows])
     if not constant:
         return table
-    same = ", ".join(f"{table.columns[index]} {text}" for index, text in constant.items())
+    same = ", ".join(f"{table.columns[index]} {table.rows[0][index].text}" for index in constant)
     return Table(
         tuple(name for index, name in enumerate(table.columns) if index not in constant),
         tuple(tuple(cell for index, cell in enumerate(row) if index not in constant) for row in table.rows),
