@@ -61,7 +61,8 @@ class Rehearsal:
         try:
             return self._world(scenario, self._jobs[scenario.workload])
         except InvalidInputError:
-            self._world(scenario, self._all_jobs(scenario))
+            if (jobs := self._all_jobs(scenario)) is not None:
+                self._world(scenario, jobs)
             raise
 
     def set_up(self, scenario: Scenario, world: World | None = None) -> None:
@@ -76,10 +77,12 @@ class Rehearsal:
         InvalidInputError : the policy does not go with this kind of job or this world
         RunFailedError : the policy fails to start
         """
+        world = world or self.world(scenario)
         try:
-            _start(scenario, world or self.world(scenario))
+            _start(scenario, world)
         except InvalidInputError:
-            _start(scenario, self._world(scenario, self._all_jobs(scenario)))
+            if (jobs := self._all_jobs(scenario)) is not None:
+                _start(scenario, self._world(scenario, jobs))
             raise
 
     def _world(self, scenario: Scenario, jobs: pl.DataFrame) -> World:
@@ -88,11 +91,11 @@ class Rehearsal:
         table = frame_to_table(jobs, cluster.resources)
         return build_world(table, cluster, partition=scenario.partition, params=params)
 
-    def _all_jobs(self, scenario: Scenario) -> pl.DataFrame:
-        """All jobs of a file that is replayed as it is, so that an error counts jobs right; else the few."""
+    def _all_jobs(self, scenario: Scenario) -> pl.DataFrame | None:
+        """All jobs of a file that is replayed as it is, for an error that counts them; else None."""
         spec = scenario.workload
         if spec.path is None or not spec.realisation.keeps_all or self._inputs.layers(spec):
-            return self._jobs[spec]
+            return None
         return read_frame(spec.path)
 
     def _some_jobs(self, spec: WorkloadSpec, seed: int) -> pl.DataFrame:

@@ -44,7 +44,7 @@ class ReportFile:
 
     def to_dict(self) -> dict[str, object]:
         """Plain dict for JSON."""
-        return {**asdict(self), "report": str(self.report), "findings": dict(self.findings)}
+        return {**asdict(self), "report": str(self.report)}
 
 
 def _is_report(path: Path) -> bool:

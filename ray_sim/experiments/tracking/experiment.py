@@ -37,7 +37,7 @@ MOST_AT_ONCE = 1000
 """Metrics or datasets that MLflow takes with one call."""
 
 _HOST, _PORT = "127.0.0.1", 5000
-"""Where the MLflow server of the command that is told listens."""
+"""Address of the MLflow server that the printed command starts."""
 _PATIENCE = {
     # MLflow reads this when it is first imported, so a tracker sets it first.
     "MLFLOW_DISABLE_TELEMETRY": "true",
