@@ -71,14 +71,14 @@ def test_every_command_of_the_docs_is_run_by_a_test_or_has_a_reason() -> None:
 
 def test_every_command_of_the_docs_is_one_that_the_command_line_knows() -> None:
     commands = {command for page in _pages() for command in _commands(page)}
+    group = typer.main.get_group(app)
     assert len(commands) > 100
-    assert {command: error for command in commands if (error := _usage_error(command))} == {}
+    assert {command: error for command in commands if (error := _usage_error(command, group))} == {}
 
 
-def _usage_error(command: str) -> str:
+def _usage_error(command: str, group: typer.core.TyperGroup) -> str:
     """The error of a command with an unknown option or a wrong value; empty if there is none."""
     _, *arguments = shlex.split(command.partition(" > ")[0], comments=True)
-    group = typer.main.get_group(app)
     try:
         context = group.make_context("ray-sim", arguments)
         name, subcommand, rest = group.resolve_command(context, arguments)
