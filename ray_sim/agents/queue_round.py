@@ -147,7 +147,7 @@ class QueueRound(Round):
         job = int(self._arrays["job"][action])
         if job < 0:
             return f"action {action} (start row {action}) is forbidden: the row has no job"
-        name = self._world.table.job_id[job]
+        name = self._world.table.name(job)
         return (
             f"action {action} (start job {name} of row {action}) is forbidden: placement rule "
             f"{self._settings.placement} finds no room for its {self._world.arrays.gang[job].sum()} tasks"

@@ -46,7 +46,7 @@ def check_jobs(table: JobTable) -> None:
     if len(earlier):
         job = int(earlier[0]) + 1
         problems.append(
-            f"submit_us: job {table.job_id[job]} comes before the one in front of it; sort the jobs"
+            f"submit_us: job {table.name(job)} comes before the one in front of it; sort the jobs"
         )
     if problems:
         raise InvalidWorkloadError(problems_text("jobs", problems))
@@ -59,7 +59,7 @@ def _outside(
     if len(wrong):
         first = int(wrong[0])
         yield (
-            f"{name}: must be {least:,} to {most:,}, is {values[first]:,} for job {table.job_id[first]}"
+            f"{name}: must be {least:,} to {most:,}, is {values[first]:,} for job {table.name(first)}"
             f" ({len(wrong)} such jobs)"
         )
 
@@ -114,7 +114,7 @@ def check_clock(table: JobTable, speed: FloatArray) -> None:
         all_s, clock_s, job_s = (us / US_PER_S for us in (longest_us, MAX_RUN_US, int(table.work_us[job])))
         raise InvalidWorkloadError(
             f"duration_s: one after the other, on the slowest server, all jobs take {all_s:.3g} s; the clock "
-            f"runs for {clock_s:.3g} s. The longest is job {table.job_id[job]} with {job_s:.3g} s; replay a "
+            f"runs for {clock_s:.3g} s. The longest is job {table.name(job)} with {job_s:.3g} s; replay a "
             "part of the workload, or correct its durations"
         )
 

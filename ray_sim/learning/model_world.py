@@ -250,7 +250,7 @@ def _fits(world: World, number: int) -> Bool:
     idle = np.flatnonzero(np.asarray(world.work) <= 0)
     if len(idle):
         raise InvalidScenarioError(
-            f"worlds: job {world.table.job_id[int(idle[0])]} of number {number} has no samples to train"
+            f"worlds: job {world.table.name(int(idle[0]))} of number {number} has no samples to train"
         )
     if not fits.any():
         raise InvalidScenarioError(f"worlds: number {number} has no job that fits on the servers")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+from ray_sim.model.text import shown
+
 
 class RaySimError(Exception):
     """Base of all errors with a message for the user."""
@@ -75,6 +77,9 @@ class ForbiddenActionError(RunFailedError):
 
 
 def problems_text(source: str, problems: Sequence[str]) -> str:
-    """Text with one line per problem of a file, after a line that counts them."""
+    """Text with one line per problem of a file, after a line that counts them.
+
+    Line ends in a problem are escaped: a name with one cannot look like another problem.
+    """
     count = f"{len(problems)} problem{'s' if len(problems) != 1 else ''}"
-    return "\n".join([f"{source}: {count}", *(f"  {problem}" for problem in problems)])
+    return "\n".join([f"{source}: {count}", *(f"  {shown(problem)}" for problem in problems)])

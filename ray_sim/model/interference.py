@@ -13,6 +13,7 @@ import numpy as np
 
 from ray_sim.kernels.elastic.colocation import PARTS as PARTS
 from ray_sim.model.errors import InvalidScenarioError, problems_text
+from ray_sim.model.text import names_text
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
 
@@ -57,7 +58,7 @@ class InterferenceProfile:
         if problems:
             text = problems_text(f"interference={self.name}", problems)
             raise InvalidScenarioError(
-                f"{text}\n  the types are {', '.join(self.types)}; add the missing ones to the profile, or "
+                f"{text}\n  the types are {names_text(self.types)}; add the missing ones to the profile, or "
                 "draw models that it has by `ray-sim enrich` or `enrich` of the workload"
             )
         types = np.array([known.get(name, -1) for name in model_names], dtype=np.int64)

@@ -11,6 +11,7 @@ import polars as pl
 
 from ray_sim.kernels.core.arrays import ALL_REDUCE, ASYNC, SYNC
 from ray_sim.model.outlook import Outlook
+from ray_sim.model.text import shown
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.model.value_function import ValueFunction
 
@@ -244,6 +245,10 @@ class JobTable:
     statements: StatementProfile | None = None
     gaps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Lines for each profile that is None, one per missing column, by the name of the profile."""
+
+    def name(self, job: int) -> str:
+        """Its ``job_id`` for messages, with control characters escaped."""
+        return shown(self.job_id[job])
 
     def __len__(self) -> int:
         return len(self.submit_us)

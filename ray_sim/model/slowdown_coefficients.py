@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, problems_text
+from ray_sim.model.text import names_text
 from ray_sim.model.units import FloatArray, IntArray
 
 TABLES = {"linear": ("a",), "quadratic": ("a", "b")}
@@ -57,7 +58,7 @@ class SlowdownCoefficients:
             problems.append(f"{nameless} jobs have no model, the first in row {int(np.argmax(models < 0))}")
         if problems:
             raise InvalidScenarioError(
-                f"{problems_text(f'coefficients={source}', problems)}\n  it has {', '.join(self.types)}; "
+                f"{problems_text(f'coefficients={source}', problems)}\n  it has {names_text(self.types)}; "
                 "fit those of your profile by `ray-sim interference PROFILE --samples 2000 -o FILE`"
             )
         numbers = np.array([known.get(name, -1) for name in model_names], dtype=np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from urllib.parse import unquote
 
 HIDDEN = "..."
@@ -75,6 +76,11 @@ def shown(value: object, *, lines: bool = False) -> str:
     if text.isprintable():
         return text
     return "".join(_shown(character, lines) for character in text)
+
+
+def names_text(names: Iterable[object]) -> str:
+    """Names from outside in one line, as by `shown`."""
+    return ", ".join(map(shown, names))
 
 
 def markdown_text(value: object) -> str:

@@ -12,6 +12,7 @@ from ray_sim.engine.kinds.announced.rounds import RoundedJobs, signals
 from ray_sim.model.errors import InvalidWorkloadError, problems_text
 from ray_sim.model.parameters import Value
 from ray_sim.model.statement import NANO, Outlooks, Statements
+from ray_sim.model.text import shown
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray
 
 
@@ -92,7 +93,7 @@ def _beyond(column: str, wrong: BoolArray, found: np.ndarray, limit: str, job_id
     rows = np.flatnonzero(wrong)
     if len(rows):
         first = int(rows[0])
-        where = f"for job {job_id[first]} ({len(rows)} such jobs)"
+        where = f"for job {shown(job_id[first])} ({len(rows)} such jobs)"
         yield f"{column}: must be {limit}, is {found[first]:g} {where}"
 
 

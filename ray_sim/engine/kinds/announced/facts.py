@@ -205,7 +205,7 @@ def _whole_gpus(table: JobTable) -> IntArray:
         if len(broken):
             job = int(broken[0])
             raise InvalidWorkloadError(
-                f"{name}: an announced job holds whole GPUs, at least 1, but job {table.job_id[job]} has "
+                f"{name}: an announced job holds whole GPUs, at least 1, but job {table.name(job)} has "
                 f"{gpus[job]:g} ({len(broken)} such jobs): round or drop them"
             )
     return table.num_gpus.astype(np.int64)

@@ -219,7 +219,7 @@ def _complete_profile(table: JobTable) -> ChunkProfile:
         if len(unknown) == len(table):
             problems.append(f"{name}: is missing")
         elif len(unknown):
-            first = table.job_id[int(unknown[0])]
+            first = table.name(int(unknown[0]))
             problems.append(f"{name}: is null for {len(unknown)} of {len(table)} jobs, first for {first}")
     if problems or profile is None:
         text = problems_text("truth=a_online: the workload does not say how its jobs train", problems)
@@ -255,6 +255,6 @@ def _check_amount(table: JobTable, times: ChunkTimes, cluster: Cluster, preempti
         longest = int(np.argmax(work_s))
         raise InvalidScenarioError(
             f"truth=a_online: all jobs take {work_s.sum():.3g} s of workers, more than can be simulated, job "
-            f"{table.job_id[longest]} alone {work_s[longest]:.3g} s; check its epochs, "
+            f"{table.name(longest)} alone {work_s[longest]:.3g} s; check its epochs, "
             f"minibatches_per_chunk, minibatch_s, gradient_mb and bandwidth_mbps, and preemption_cost_s"
         )

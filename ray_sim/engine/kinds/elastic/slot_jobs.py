@@ -73,7 +73,7 @@ def slot_jobs(world: World) -> list[SlotJob]:
     idle = np.flatnonzero(facts.profile.work <= 0)
     if len(idle):
         raise InvalidInputError(
-            f"exact optimum: job {table.job_id[int(idle[0])]} has no samples to train ({len(idle)} such jobs)"
+            f"exact optimum: job {table.name(int(idle[0]))} has no samples to train ({len(idle)} such jobs)"
         )
     slots, arrival = whole_slots(world), arrival_slot(table.submit_us, slot_us)
     return [
