@@ -281,6 +281,8 @@ def _profile_problems(profile: TrainingProfile) -> Iterator[str]:
         yield from _number_problems(name, getattr(profile, name), 1.0, "at least 1")
     for name in ("gradient_mb", "step_s", "step_s_per_worker", "step_s_per_ps"):
         yield from _number_problems(name, getattr(profile, name), 0.0, "at least 0")
+    asks = np.where(profile.exchange == Exchange.ALL_REDUCE, 1.0, profile.num_ps)
+    yield from _number_problems("num_ps", asks, 1, "at least 1, as exchange is not all_reduce")
 
 
 def _number_problems(

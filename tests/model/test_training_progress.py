@@ -300,6 +300,7 @@ def test_many_jobs_are_rated_each_by_its_own_holdings() -> None:
         ("workers_per_ps", 0.0, "workers_per_ps: row 0 must be at least 1, is 0"),
         ("step_s", -0.1, "step_s: row 0 must be at least 0, is -0.1"),
         ("gradient_mb", np.inf, "gradient_mb: row 0 must be at least 0, is inf"),
+        ("num_ps", 0, "num_ps: row 0 must be at least 1, as exchange is not all_reduce, is 0"),
     ],
 )
 def test_numbers_that_make_no_speed_are_refused_by_name(column: str, value: float, wanted: str) -> None:
