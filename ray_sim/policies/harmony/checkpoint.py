@@ -184,8 +184,10 @@ def _array(content: bytes, expected: np.dtype[Any], what: str) -> np.ndarray:
         raise InvalidInputError(f"{what}: is no array: {error}") from error
     if dtype.hasobject:
         raise InvalidInputError(f"{what}: holds a pickle, which could run code, so it is not read")
-    if dtype != expected or by_columns:
-        raise InvalidInputError(f"{what}: must hold {expected.name}, by rows, found {dtype}")
+    if dtype != expected:
+        raise InvalidInputError(f"{what}: must hold {expected.name}, found {dtype}")
+    if by_columns:
+        raise InvalidInputError(f"{what}: must be stored by rows (fortran_order False), is stored by columns")
     data = content[stream.tell() :]
     if min(shape, default=0) < 0 or len(data) != dtype.itemsize * math.prod(shape):
         raise InvalidInputError(f"{what}: has {len(data)} bytes, which is not its shape {shape}")

@@ -12,6 +12,7 @@ import numpy as np
 from ray_sim.agents.agent import PlacementAgent
 from ray_sim.agents.round import Observation
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
+from ray_sim.model.text import names_text
 from ray_sim.model.units import NEVER_US
 from ray_sim.policies.harmony.architecture import STATE
 from ray_sim.policies.harmony.checkpoint import Header, parse_checkpoint
@@ -97,6 +98,8 @@ class Harmony(PlacementAgent):
         trained = parse_checkpoint(content, source)
         header = trained.header
         problems = _unfit(header, world) + ([] if self.blank_types else _unknown_models(header, world))
+        if self.blank_types and not len(world.jobs.model_names):
+            problems.append("no job has a model; `ray-sim enrich` draws models")
         if problems:
             raise InvalidScenarioError(_refusal(source, problems))
         self.most_jobs, self.most_new = header.most_jobs, header.most_new
@@ -153,7 +156,7 @@ def _unknown_models(header: Header, world: PolicyContext) -> list[str]:
     if nameless.any():
         problems.append(f"{nameless.sum()} jobs have no model, the first in row {int(np.argmax(nameless))}")
     if unknown := sorted(set(names) - set(header.models)):
-        problems.append(f"model {', '.join(unknown)}: it knows {', '.join(header.models)}")
+        problems.append(f"model {names_text(unknown)}: it knows {names_text(header.models)}")
     if problems:
         problems.append("-p unknown_models=blank shows such jobs without a type")
     return problems
@@ -163,7 +166,7 @@ def _unfit(header: Header, world: PolicyContext) -> list[str]:
     """Which resources and servers the network was not trained for."""
     problems = []
     if unknown := sorted(set(world.cluster.resources) - set(header.resources)):
-        problems.append(f"resource {', '.join(unknown)}: it knows {', '.join(header.resources)}")
+        problems.append(f"resource {names_text(unknown)}: it knows {names_text(header.resources)}")
     if header.servers and header.servers != len(world.cluster):
         problems.append(
             f"servers: the world has {len(world.cluster)}, and this network is for {header.servers}; "

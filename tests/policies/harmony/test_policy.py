@@ -27,6 +27,7 @@ from ray_sim.policies.registry import create_policy
 from tests.elastic_worlds import elastic_world
 from tests.harmony_states import untrained
 from tests.training import profile
+from tests.worlds import DOWN, UP, availability
 
 BUNDLED_HEADER = parse_checkpoint(BUNDLED.read_bytes(), "bundled").header
 
@@ -124,6 +125,17 @@ def test_jobs_that_a_network_never_completes_on_idle_servers_are_placed_by_load_
     assert network.counts() == {"jobs_balanced": 1}
 
 
+def test_a_job_that_demands_nothing_waits_for_a_server() -> None:
+    """The only server is away from 0 to 35 s: a job without demand starts at the next slot."""
+    free = replace(
+        profile(num_workers=1, num_ps=0, exchange=Exchange.ALL_REDUCE), worker_demand=np.array([[0]])
+    )
+    world = with_models(elastic_world([0.0], [free], [1.0], {"slot_s": 10}))
+    cluster = replace(world.cluster, availability=availability([(0.0, 0, DOWN), (35.0, 0, UP)]))
+    failing = build_world(world.table, cluster, params=world.params)
+    assert run_world(failing, Harmony()).jobs["start_s"].to_list() == [40.0]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -162,6 +174,19 @@ def test_unknown_models_are_placed_as_by_a_network_that_ignores_types(tmp_path: 
     events = run_world(world, Harmony(one, unknown_models="blank")).events
     assert events.equals(run_world(world, Harmony(other)).events)
     assert not events.equals(run_world(world, Harmony()).events)
+
+
+def test_where_no_job_has_a_model_there_are_no_blank_types() -> None:
+    world = elastic_world([0.0], [profile()], [2.0], {"slot_s": 10})
+    with pytest.raises(InvalidScenarioError, match="no job has a model; `ray-sim enrich` draws models"):
+        run_world(world, Harmony(unknown_models="blank"))
+
+
+def test_a_model_with_a_line_end_in_its_name_stays_in_one_line_of_an_error() -> None:
+    world = with_models(elastic_world([0.0], [profile()], [2.0], {"slot_s": 10}), ("ctc\n  all is well",))
+    with pytest.raises(InvalidScenarioError) as refusal:
+        run_world(world, Harmony())
+    assert r"  model ctc\n  all is well: it knows" in str(refusal.value)
 
 
 def test_blank_types_change_nothing_where_all_models_are_known() -> None:
