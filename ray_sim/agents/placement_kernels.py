@@ -72,9 +72,9 @@ def begin_placing(board: Board) -> None:
 
 @kernel
 def _fits(board: Board, job: int, role: int, server: int) -> bool:
-    """Whether a server of the job's partition has room for one task."""
+    """Whether a server of the job's partition is there and has room for one task."""
     arrays = board.arrays
-    if arrays.server_part[server] != arrays.job_part[job]:
+    if arrays.server_part[server] != arrays.job_part[job] or not board.pool.there[server]:
         return False
     for r in range(board.free.shape[1]):
         if board.free[server, r] < arrays.demand[job, role, r]:

@@ -39,6 +39,7 @@ from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
 from ray_sim.kernels.core.arrays import WORKER, new_changes
 from ray_sim.model.errors import ForbiddenActionError, InvalidInputError
+from ray_sim.model.text import names_text
 from ray_sim.model.units import NEVER_US, IntArray
 
 STATE = ("type", "demands", "workers", "ps", "free", "placement", "hidden")
@@ -123,7 +124,7 @@ class PlacementRound(Round):
         unknown = sorted(set(names) - set(models))
         if unknown and not self._settings.blank_types:
             raise InvalidInputError(
-                f"models: lacks {', '.join(unknown)}, of which there are jobs; it has {', '.join(models)}"
+                f"models: lacks {names_text(unknown)}, of which there are jobs; it has {names_text(models)}"
             )
         column_of = {name: column for column, name in enumerate(models)}
         columns = np.array([*(column_of.get(name, -1) for name in names), -1], dtype=np.int64)
@@ -194,13 +195,15 @@ class PlacementRound(Round):
         if row >= self._arrays["tally"][NEW]:
             return f"row {row} has no new job"
         job = int(self._arrays["job"][row])
-        name, arrays = self._world.table.job_id[job], self._world.arrays
+        name, arrays = self._world.table.name(job), self._world.arrays
         if role >= arrays.gang.shape[1] or arrays.gang[job, role] == 0:
             return f"job {name} asks for no {_ROLES[role]}"
         if self._arrays["left"][row, role] == 0:
             return f"job {name} has all its {arrays.gang[job, role]} tasks of this role"
         if arrays.server_part[server] != arrays.job_part[job]:
             return f"job {name} belongs to another partition"
+        if not self._view.available[server]:
+            return "it is not available now"
         needs, free = arrays.demand[job, role], self._arrays["free"][server]
         r = int(np.flatnonzero(free < needs)[0])
         resource, unit = self._context.cluster.resources[r], units(self._context, False)[r]

@@ -79,7 +79,7 @@ def show_queue(board: QueueBoard, rule: int, all_there: bool) -> bool:
     resources = board.free.shape[1]
     for row in range(rows):
         job = board.queue[row] if row < board.tally[0] else -1
-        fits = job >= 0 and place(rule, arrays, job, board.free, board.scratch) > 0
+        fits = job >= 0 and place(rule, arrays, job, board.free, board.pool.there, board.scratch) > 0
         board.job[row], board.mask[row] = job, 1 if fits else 0
         found = found or fits
         board.tasks[row] = 0.0
@@ -105,7 +105,7 @@ def show_queue(board: QueueBoard, rule: int, all_there: bool) -> bool:
 def start_row(board: QueueBoard, rule: int, row: int) -> None:
     """Start the job of a row, which must fit, where the placement rule says; O(S x tasks + queue)."""
     job, changes, arrays = board.job[row], board.changes, board.arrays
-    n = place(rule, arrays, job, board.free, board.scratch)
+    n = place(rule, arrays, job, board.free, board.pool.there, board.scratch)
     i = changes.size[0]
     first = changes.ptr[i]
     for k in range(n):

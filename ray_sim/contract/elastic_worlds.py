@@ -13,6 +13,7 @@ from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
+from ray_sim.model.availability import Availability
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.interference import PARTS, InterferenceProfile
 from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, TrainingProfile, UtilityProfile
@@ -40,6 +41,12 @@ _SLOWING = 1
 _HORIZON = {"horizon_s": 14 * SLOT_S + 1.0}
 _MODELS = ("ctc", "vgg-16")
 """Types of the bundled interference profiles, so that policies that know types by name know these."""
+_FIRST_FAILS = Availability(
+    time_us=np.array([0, 90, 130]) * US_PER_S,
+    server=np.zeros(3, dtype=np.int64),
+    up=np.array([False, True, False]),
+)
+"""Server 0 is away until 90 s and from 130 s on."""
 _BLOCKS = ((900_000, 400_000, 64, 64), (3_000_000, 1000, 1000))
 
 
@@ -216,6 +223,7 @@ def elastic_edge_cases() -> dict[str, World]:
     """Worlds that trip careless policies, by what is special about them; in all of them every job can end."""
     two = _servers([4, 4], [8, 8], ["a", "a"], [1, 1])
     no_gpu = _servers([0, 0], [8, 8], ["a", "a"], [1, 1])
+    first_fails = replace(two, availability=_FIRST_FAILS)
     some: list[Job] = [(float(at), 1, 100.0, "a") for at in (0, 0, 61, 61, 200)]
     cases: dict[str, tuple[list[Job], Cluster, _Ask]] = {
         "no job": ([], two, _Ask()),
@@ -227,6 +235,11 @@ def elastic_edge_cases() -> dict[str, World]:
         "no parameter server": (some, two, _Ask(ps=0)),
         "a resource that no server has": (some, no_gpu, _Ask()),
         "tasks that demand nothing": (some, two, _Ask(worker=(0, 0), server=(0, 0))),
+        "tasks that demand nothing on a server that fails": (
+            some,
+            first_fails,
+            _Ask(worker=(0, 0), server=(0, 0)),
+        ),
         "all at once": ([(3.0, 1, 100.0, "a")] * 20, two, _Ask()),
         "no samples": (some, two, _Ask(samples=0.0)),
     }

@@ -75,7 +75,7 @@ def run_compiled(
     """
     n_jobs = len(world.table)
     engine = new_engine(world)
-    pool = new_pool(n_jobs, world.row_bound, world.first_capacity)
+    pool = new_pool(n_jobs, world.row_bound, world.arrays.capacity, world.there)
     recording = Recording(world)
     changes = new_changes(n_jobs, world.row_bound)
     while not engine.clock[DONE]:

@@ -7,22 +7,19 @@ from typing import NoReturn
 from ray_sim.engine.world import World
 from ray_sim.kernels.core import feasibility
 from ray_sim.model.errors import InfeasibleDecisionError
-from ray_sim.model.units import BoolArray, IntArray
+from ray_sim.model.units import IntArray
 
 
 def job_name(world: World, job: int) -> str:
     """Name of a job in messages, also of one that does not exist."""
     known = 0 <= job < len(world.table)
-    return f"job {world.table.job_id[int(job)]}" if known else f"job number {job}"
+    return f"job {world.table.name(int(job))}" if known else f"job number {job}"
 
 
-def reject_decision(
-    where: str, world: World, fault: int, job: int, server: int, available: BoolArray, after: IntArray
-) -> NoReturn:
+def reject_decision(where: str, world: World, fault: int, job: int, server: int, after: IntArray) -> NoReturn:
     """Raise the error of `ray_sim.kernels.core.feasibility.check_changes`'s verdict.
 
-    ``available`` (S,) says which servers are there, ``after`` (S, R) what would have been left free,
-    negative where the decision exceeds it.
+    ``after`` is (S, R) what would have been left free, negative where the decision exceeds it.
     """
     name = job_name(world, job)
     on = f" on server {world.cluster.server_names[server]}" if 0 <= server < len(world.cluster) else ""
@@ -32,6 +29,7 @@ def reject_decision(
         feasibility.NOT_ACTIVE: f"places {name}, which is not in the system now",
         feasibility.NO_SUCH_SERVER: f"places {name} on server number {server}, of {len(world.cluster)}",
         feasibility.WRONG_PARTITION: f"places {name}{on}, which is outside the job's partition",
+        feasibility.NOT_THERE: f"places {name}{on}, which is not there now",
         feasibility.BAD_COUNT: f"gives {name}{on} a number of tasks that is not 1 to the gang's",
         feasibility.BAD_ROLE: f"gives {name}{on} a role this world does not have",
         feasibility.BROKEN: "gives changes whose size, ptr or order do not fit the rest; see Decision.of",
@@ -39,9 +37,7 @@ def reject_decision(
     }
     if fault == feasibility.NOT_A_GANG:
         texts[fault] = f"does not place all {world.arrays.gang[job, 0]} tasks of {name}; gangs run whole"
-    if fault == feasibility.OVER_CAPACITY and not available[server]:
-        texts[fault] = f"places {name}{on}, which is not there now"
-    elif fault == feasibility.OVER_CAPACITY:
+    if fault == feasibility.OVER_CAPACITY:
         texts[fault] = f"exceeds capacity for {name}{on}: {_excess(world, server, after)}"
     raise InfeasibleDecisionError(f"at {where} {texts[fault]}")
 

@@ -158,7 +158,7 @@ class JobQueue:
             changes = self._serve_preemptive(view, running_keys)
         else:
             changes = self._changes
-            serve_queue(self._books, self._rule, self._backfill, view.placements._pool.free)
+            serve_queue(self._books, self._rule, self._backfill, view.placements._pool)
         rejected, self._rejected = self._rejected, NO_JOBS
         return Decision(
             changes=changes if changes.size[0] > 0 else None,

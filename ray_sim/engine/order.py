@@ -18,7 +18,8 @@ def never_fits(world: World, placement: str) -> IntArray:
     """(C,) verdict per job class under a placement rule, see `ray_sim.kernels.core.world_arrays`."""
     rule = RULE_NAMES.index(placement)
     verdict = world.beyond_capacity.copy()
-    judge_placement(rule, world.arrays, verdict, new_scratch(world.arrays))
+    all_there = np.ones(len(world.cluster), dtype=np.bool_)
+    judge_placement(rule, world.arrays, all_there, verdict, new_scratch(world.arrays))
     return verdict
 
 

@@ -15,7 +15,7 @@ from ray_sim.kernels.core.placement_rows import change_placements
 from ray_sim.kernels.handle import handle
 from ray_sim.model.job_rows import rows_of
 from ray_sim.model.progress_rule import PlacementTable
-from ray_sim.model.units import IntArray
+from ray_sim.model.units import BoolArray, IntArray
 
 State = dict[str, np.ndarray]
 """Content of a snapshot: arrays only."""
@@ -55,10 +55,10 @@ def nothing_for(jobs: IntArray) -> Changes:
 class Placements:
     """Sorted integer rows (job, server, role, count) and the free capacity they leave."""
 
-    def __init__(self, arrays: WorldArrays, capacity: IntArray, rows: int) -> None:
+    def __init__(self, arrays: WorldArrays, there: BoolArray, rows: int) -> None:
         self._arrays = arrays
-        self.pool: Pool = new_pool(len(arrays.submit), rows, capacity)
-        self.used: IntArray = np.zeros(capacity.shape[1], dtype=np.int64)
+        self.pool: Pool = new_pool(len(arrays.submit), rows, arrays.capacity, there)
+        self.used: IntArray = np.zeros(arrays.capacity.shape[1], dtype=np.int64)
 
     @cached_property
     def held(self) -> Held:
@@ -71,6 +71,11 @@ class Placements:
     def free(self) -> IntArray:
         """(S, R) quanta."""
         return self.pool.free
+
+    @property
+    def available(self) -> BoolArray:
+        """(S,) servers that are there now."""
+        return self.pool.there
 
     def of(self, jobs: IntArray) -> PlacementTable:
         """Placements of the given jobs."""
@@ -93,11 +98,12 @@ class Placements:
         """Replace the placements of the changed jobs."""
         change_placements(self._arrays, self.pool, self.used, changes)
 
-    def clear(self, capacity: IntArray) -> None:
-        """Forget all placements; ``capacity`` is (S, R) quanta that are free."""
+    def clear(self, there: BoolArray) -> None:
+        """Forget all placements; ``there`` is (S,) servers that are there."""
         self.pool.head[:] = -1
         self.pool.top[:] = (-1, 0)
-        self.pool.free[:] = capacity
+        self.pool.free[:] = self._arrays.capacity * there[:, None]
+        self.pool.there[:] = there
         self.used[:] = 0
 
     def state(self) -> State:

@@ -16,7 +16,7 @@ from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import Calendar, Changes, Ledger, new_calendar, new_ledger
 from ray_sim.kernels.core.run_steps import Books
 from ray_sim.kernels.handle import handle
-from ray_sim.model.units import BoolArray, IntArray
+from ray_sim.model.units import IntArray
 
 
 class RunCore:
@@ -25,7 +25,7 @@ class RunCore:
     def __init__(self, world: World, fleet: Fleet) -> None:
         self.world = world
         self.fleet = fleet
-        self.placements = Placements(world.arrays, world.first_capacity, world.row_bound)
+        self.placements = Placements(world.arrays, world.there, world.row_bound)
         self.ledger: Ledger = new_ledger(world.work, len(world.outages.time) > 0, world.checkpoint_us)
         self.calendar: Calendar = new_calendar(len(world.table))
         self.recording = Recording(world)
@@ -34,8 +34,6 @@ class RunCore:
         self.named: IntArray = np.empty(len(world.table), dtype=np.int64)
         """(J,) work space: jobs that a step of kernels names."""
         self.since_last_decision = SinceLastDecision()
-        self.available: BoolArray = world.there.copy()
-        """(S,) servers that are there now."""
         self.after: IntArray = np.empty_like(world.arrays.capacity)
         """(S, R) working space of validation."""
 
@@ -62,7 +60,7 @@ class RunCore:
         """Begin a new run of the same world in the same arrays, so that `books` stay valid."""
         world = self.world
         self.fleet = fleet
-        self.placements.clear(world.first_capacity)
+        self.placements.clear(world.there)
         fresh = new_ledger(world.work, len(world.outages.time) > 0, world.checkpoint_us)
         for name, array in self.ledger._asdict().items():
             array[:] = getattr(fresh, name)
@@ -71,7 +69,6 @@ class RunCore:
         self.recording.clear()
         self.counts[:] = 0
         self.since_last_decision.clear()
-        self.available[:] = world.there
 
     @property
     def occupied(self) -> bool:
@@ -111,7 +108,6 @@ class RunCore:
         return {
             **{f"{group}.{name}": array for group, of in groups.items() for name, array in of.items()},
             "counts": self.counts.copy(),
-            "available": self.available.copy(),
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -125,4 +121,3 @@ class RunCore:
         self.fleet.restore(part(state, "fleet"))
         self.since_last_decision.restore(part(state, "since_last_decision"))
         self.counts[:] = state["counts"]
-        self.available[:] = state["available"]

@@ -112,7 +112,7 @@ class Simulation:
                 f"policy {self._name} plans up to a horizon: give it, e.g. -w horizon_s=72000"
             )
         self._visible_placements = VisiblePlacements(core.placements)
-        self._available = read_only(core.available)
+        self._available = read_only(core.placements.available)
         self._submit_us: list[int] = world.arrays.submit.tolist()
         self._outage_us: list[int] = world.outages.time.tolist()
         self._wakes = _Wakes(policy)

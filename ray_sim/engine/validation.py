@@ -48,7 +48,7 @@ def check_decision(where: str, now_us: int, core: RunCore, decision: Decision, o
             core.books, decision.changes, decision.evict, world.facts.partial, after
         )
         if fault != OK:
-            reject_decision(where, world, fault, job, server, core.available, after)
+            reject_decision(where, world, fault, job, server, after)
 
 
 def _check_types(where: str, decision: object, of: type) -> None:

@@ -16,6 +16,7 @@ from ray_sim.engine.run import Loop
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
+from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.result import RunResult
 from tests.proofs import instances
@@ -161,10 +162,20 @@ def test_a_server_may_go_and_come_back_at_one_instant() -> None:
     assert times_of(result) == {"J1": (0, 11)}
 
 
-def test_a_job_that_demands_nothing_does_not_notice() -> None:
+def test_a_job_that_demands_nothing_is_lost_with_its_server_like_any_other() -> None:
     result = both(world_of([Job(0, 0, 10)], [1], ONE_FAILURE))
-    assert times_of(result) == {"J1": (0, 10)}
-    assert result.summary.interruptions == 0
+    assert times_of(result) == {"J1": (0, 12)}
+    assert result.summary.interruptions == 1
+
+
+@pytest.mark.parametrize("policy", ["fifo", "sjf", "srtf", "las"])
+@pytest.mark.parametrize("placement", RULE_NAMES)
+def test_a_job_that_demands_nothing_waits_for_a_server_that_is_there(policy: str, placement: str) -> None:
+    result = both(world_of([Job(1, 0, 10)], [1], [(0, 0, DOWN), (6, 0, UP)]), policy, placement=placement)
+    assert times_of(result) == {"J1": (6, 16)}
+    result = both(world_of([Job(1, 0, 10)], [1, 1], [(0, 0, DOWN), (6, 0, UP)]), policy, placement=placement)
+    assert times_of(result) == {"J1": (1, 11)}
+    assert {row[2] for row in events_of(result, "J1") if row[1] == "start"} == {"s1"}
 
 
 def test_changes_after_the_last_job_are_not_waited_for() -> None:

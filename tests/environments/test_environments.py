@@ -229,6 +229,16 @@ def test_why_an_action_is_forbidden() -> None:
         queue.step(0)
 
 
+def test_a_task_that_demands_nothing_goes_to_a_server_that_is_there() -> None:
+    # Servers 0 and 1; server 0 is away until 25 s. A worker may go to server 1 only.
+    servers = replace(cluster_of([1, 1]), availability=availability([(0.0, 0, DOWN), (25.0, 0, UP)]))
+    env = PlacementEnv(build_world(job_table([Job(5, 0, 20)]), servers, params={"slot_s": 10}), most_jobs=1)
+    seen, _ = env.reset()
+    assert seen["action_mask"].tolist() == [0, 1, 0, 0]
+    with pytest.raises(ForbiddenActionError, match=r"worker of row 0 on server s0.*: it is not available"):
+        env.step(0)
+
+
 def test_a_seed_repeats_an_episode_and_another_draws_another() -> None:
     world = busy_elastic(30, 1)  # workers become slow at random
     episodes = [Episode(world), Episode(busy_elastic(30, 0), 5), Episode(world, 3)]

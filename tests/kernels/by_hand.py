@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ray_sim.engine.world_arrays import classes
-from ray_sim.kernels.core.arrays import I64, Pool, WorldArrays
+from ray_sim.kernels.core.arrays import I64, Bool, Pool, WorldArrays
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -54,6 +54,11 @@ def world_arrays(
         demand=asked,
         **classes(of_job, np.hstack([tasks, asked.reshape(n_jobs, -1)]), n_parts),
     )
+
+
+def all_there(arrays: WorldArrays) -> Bool:
+    """(S,) servers that are there: all."""
+    return np.ones(len(arrays.capacity), dtype=np.bool_)
 
 
 def rows_of(pool: Pool, job: int) -> Rows:

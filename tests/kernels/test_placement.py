@@ -36,6 +36,8 @@ class Gang(NamedTuple):
     demand: list[int]
     capacity: list[list[int]]
     free: list[list[int]]
+    """Nothing of servers that are not there."""
+    there: list[bool]
 
     def room(self, amounts: list[int]) -> int:
         """How many tasks amounts of each resource hold."""
@@ -49,7 +51,9 @@ class Gang(NamedTuple):
     @property
     def rooms(self) -> list[int]:
         """How many tasks each server holds now."""
-        return [self.room(amounts) for amounts in self.free]
+        return [
+            self.room(amounts) if there else 0 for amounts, there in zip(self.free, self.there, strict=True)
+        ]
 
     @property
     def fits_on_one(self) -> bool:
@@ -150,7 +154,12 @@ def gangs(draw: st.DrawFn) -> Gang:
         st.lists(st.sampled_from([0, 64, 128, 128, 300, 512]), min_size=resources, max_size=resources)
     )
     tasks = draw(st.integers(1, 12))
-    return Gang(tasks, demand, capacity, draw(free_of(capacity)))
+    there = draw(
+        st.lists(st.sampled_from([True, True, False]), min_size=len(capacity), max_size=len(capacity))
+    )
+    free = draw(free_of(capacity))
+    free = [amounts if up else [0] * resources for amounts, up in zip(free, there, strict=True)]
+    return Gang(tasks, demand, capacity, free, there)
 
 
 @st.composite
@@ -189,13 +198,13 @@ def world_with(gang: Gang) -> World:
     return build_world(table, cluster)
 
 
-def placed_by(rule: str, gang: Gang, free: list[list[int]] | None = None) -> Placement:
+def placed_by(rule: str, gang: Gang) -> Placement:
     """What the kernel does."""
     world = world_with(gang)
-    amounts: I64 = np.array(gang.free if free is None else free, dtype=np.int64)
+    amounts: I64 = np.array(gang.free, dtype=np.int64)
     before = amounts.copy()
     scratch = new_scratch(world.arrays)
-    n = place(RULE_NAMES.index(rule), world.arrays, 0, amounts, scratch)
+    n = place(RULE_NAMES.index(rule), world.arrays, 0, amounts, np.array(gang.there), scratch)
     assert (amounts == before).all()
     servers = scratch.server[:n].tolist()
     assert servers == sorted(set(servers))
@@ -210,10 +219,11 @@ def test_each_rule_does_what_its_definition_says(rule: str, gang: Gang) -> None:
 
 @every_rule
 @given(gang=gangs())
-def test_a_rule_places_the_whole_gang_within_capacity_or_nothing(rule: str, gang: Gang) -> None:
+def test_a_rule_places_the_whole_gang_on_servers_that_have_room_or_nothing(rule: str, gang: Gang) -> None:
     placed = placed_by(rule, gang)
     assert sum(placed.values()) in (0, gang.tasks)
     for server, tasks in placed.items():
+        assert gang.there[server]
         for free, asked in zip(gang.free[server], gang.demand, strict=True):
             assert tasks * asked <= free
 
@@ -223,14 +233,16 @@ def test_a_rule_places_the_whole_gang_within_capacity_or_nothing(rule: str, gang
 def test_what_fits_fits_also_when_more_is_free(rule: str, gang: Gang, data: st.DataObject) -> None:
     # A queue blocks a class of jobs for the rest of an instant on the strength of this.
     assume(placed_by(rule, gang))
-    assert placed_by(rule, gang, data.draw(free_of(gang.capacity, gang.free)))
+    free = data.draw(free_of(gang.capacity, gang.free))
+    assert placed_by(rule, gang._replace(free=free, there=[True] * len(free)))
 
 
 @every_rule
 @given(gang=gangs())
 def test_every_rule_places_on_empty_servers_what_their_capacity_holds(rule: str, gang: Gang) -> None:
     holds = sum(min(gang.tasks, gang.room(amounts)) for amounts in gang.capacity) >= gang.tasks
-    assert bool(placed_by(rule, gang, gang.capacity)) == holds
+    empty = gang._replace(free=gang.capacity, there=[True] * len(gang.capacity))
+    assert bool(placed_by(rule, empty)) == holds
 
 
 def placement_of(rule: str, gpus: float, capacity: list[float], taken: list[float]) -> Placement:
@@ -238,7 +250,7 @@ def placement_of(rule: str, gpus: float, capacity: list[float], taken: list[floa
     world = world_of([Job(0, gpus, 1)], capacity)
     free = world.arrays.capacity - np.array([[int(1000 * t)] for t in taken])
     scratch = new_scratch(world.arrays)
-    n = place(RULE_NAMES.index(rule), world.arrays, 0, free, scratch)
+    n = place(RULE_NAMES.index(rule), world.arrays, 0, free, world.there, scratch)
     return dict(zip(scratch.server[:n].tolist(), scratch.tasks[:n].tolist(), strict=True))
 
 

@@ -41,7 +41,7 @@ class Run:
     def __init__(self, work_us: tuple[int, ...] = (10, 10, 10), checkpoint_us: int = 0) -> None:
         self.ledger = new_ledger(np.array(work_us), outages=True, checkpoint_us=checkpoint_us)
         self.ledger.status[:] = WAITING
-        self.pool = new_pool(3, 6, SHOP.capacity)
+        self.pool = new_pool(3, 6, SHOP.capacity, WORLD.there)
         self.calendar = new_calendar(3)
         self.used = np.zeros(1, np.int64)
         self.counts = np.array([3, 0])

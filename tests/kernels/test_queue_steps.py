@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 
-from ray_sim.kernels.core.arrays import I64, WorldArrays, new_changes, new_queue, new_scratch
+from ray_sim.kernels.core.arrays import I64, WorldArrays, new_changes, new_pool, new_queue, new_scratch
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.core.queue_steps import QueueBooks, push_jobs, serve_queue
 from ray_sim.kernels.handle import handle
-from tests.kernels.by_hand import SEEDS, ints, world_arrays
+from tests.kernels.by_hand import SEEDS, all_there, ints, world_arrays
 from tests.proofs import instances
 
 POOLED = RULE_NAMES.index("pooled")
@@ -55,9 +55,10 @@ def test_a_strict_queue_stops_at_the_job_that_does_not_fit_and_backfilling_passe
     for backfill, jobs in ((False, {2: [(0, 3)]}), (True, {1: [(0, 1), (1, 1)], 2: [(0, 3)]})):
         books = books_of(arrays)
         assert push_jobs(handle(books), ints([0, 1, 2]), ints([5, 6, 4])) == (-1, 0)
-        serve_queue(handle(books), POOLED, backfill, arrays.capacity)
+        pool = new_pool(3, 0, arrays.capacity, all_there(arrays))
+        serve_queue(handle(books), POOLED, backfill, pool)
         assert started(books) == jobs
-        assert arrays.capacity.tolist() == [[4], [1]]  # the free quanta are read only
+        assert pool.free.tolist() == [[4], [1]]  # the free quanta are read only
         assert books.queue.size.sum() == 3 - len(jobs)
 
 
@@ -116,7 +117,7 @@ def test_the_jobs_that_start_are_those_of_a_loop_over_a_sorted_list(seed: int) -
         for p in np.unique(arrays.job_part[batch]).tolist():  # the other partition is not looked at
             mine = [(key, job) for key, job in waiting if arrays.job_part[job] == p]
             expected |= naive(arrays, mine, free, backfill)
-        serve_queue(steps, POOLED, backfill, free)
+        serve_queue(steps, POOLED, backfill, new_pool(n_jobs, 0, free, all_there(arrays)))
         assert started(books) == expected
         assert list(started(books)) == sorted(expected)
         waiting = {(key, job) for key, job in waiting if job not in expected}

@@ -26,7 +26,7 @@ def ledger_after(policy: str, instants: int) -> tuple[dict[str, list[float]], in
     )
     assert order is not None
     engine, jobs = new_engine(WORLD), len(WORLD.table)
-    pool = new_pool(jobs, WORLD.row_bound, WORLD.first_capacity)
+    pool = new_pool(jobs, WORLD.row_bound, WORLD.arrays.capacity, WORLD.there)
     recording, changes = Recording(WORLD), new_changes(jobs, WORLD.row_bound)
     calls, last = 0, -2
     while not engine.clock[DONE]:

@@ -26,7 +26,7 @@ from ray_sim.kernels.core.arrays import (
 from ray_sim.kernels.core.feasibility import OK, OVER_CAPACITY
 from ray_sim.kernels.core.run_steps import Books
 from ray_sim.kernels.handle import handle
-from tests.kernels.by_hand import SEEDS, Rows, ints, quanta_of, rows_of, world_arrays
+from tests.kernels.by_hand import SEEDS, Rows, all_there, ints, quanta_of, rows_of, world_arrays
 from tests.proofs import instances
 from tests.worlds import changes_of
 
@@ -48,7 +48,7 @@ class Run(NamedTuple):
         books = Books(
             arrays=arrays,
             ledger=new_ledger(ints(work_us), outages=True),
-            pool=new_pool(n_jobs, n_jobs * len(arrays.capacity), arrays.capacity),
+            pool=new_pool(n_jobs, n_jobs * len(arrays.capacity), arrays.capacity, all_there(arrays)),
             calendar=new_calendar(n_jobs),
             used=np.zeros(1, np.int64),
             counts=np.zeros(2, np.int64),

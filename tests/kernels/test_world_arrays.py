@@ -19,7 +19,7 @@ from ray_sim.kernels.core.world_arrays import (
     judge_smallest,
 )
 from ray_sim.model.units import BoolArray
-from tests.kernels.by_hand import SEEDS, ints, world_arrays
+from tests.kernels.by_hand import SEEDS, all_there, ints, world_arrays
 from tests.proofs import instances
 
 
@@ -110,7 +110,7 @@ def test_no_rule_breaks_a_gang_of_one_role_that_an_empty_partition_holds(seed: i
     judge_capacity(arrays, before)
     for rule in range(len(RULE_NAMES)):
         verdict = before.copy()
-        judge_placement(rule, arrays, verdict, new_scratch(arrays))
+        judge_placement(rule, arrays, all_there(arrays), verdict, new_scratch(arrays))
         assert verdict.tolist() == before.tolist()
 
 
@@ -120,5 +120,5 @@ def test_a_gang_whose_workers_fit_without_their_parameter_server_breaks_placemen
     verdict = np.empty(3, np.int64)
     judge_capacity(arrays, verdict)
     assert verdict[arrays.job_class].tolist() == [FITS, FITS, EXCEEDS_CAPACITY]
-    judge_placement(RULE_NAMES.index("first_fit"), arrays, verdict, new_scratch(arrays))
+    judge_placement(RULE_NAMES.index("first_fit"), arrays, all_there(arrays), verdict, new_scratch(arrays))
     assert verdict[arrays.job_class].tolist() == [FITS, BREAKS_PLACEMENT, EXCEEDS_CAPACITY]

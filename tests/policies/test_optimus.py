@@ -330,7 +330,7 @@ def _gone_at_90s() -> Outages:
     return Outages(np.array([90_000_000]), np.array([0]), np.array([False]))
 
 
-def test_tasks_that_take_nothing_leave_a_server_that_is_gone() -> None:
+def test_tasks_that_take_nothing_are_lost_with_their_server() -> None:
     """Parameter servers without demand, two servers of which the first goes at 90 s and stays away."""
     free_ps = replace(profile(samples=5000), ps_demand=np.array([[0]]))
     world = world_of([free_ps], [2.0, 1.0])

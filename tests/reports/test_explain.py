@@ -55,8 +55,8 @@ def free_of(world: World, result: RunResult) -> tuple[History, FreeCapacity]:
     return events, free_capacity(facts, events)
 
 
-def naive_free(world: World, result: RunResult) -> dict[int, list[int]]:
-    """Free milli-GPUs of every server after each instant, from placements and changes of servers."""
+def naive_free(world: World, result: RunResult) -> dict[int, tuple[list[int], list[bool]]]:
+    """Free milli-GPUs of every server after each instant, and whether it is there, from the events."""
     there = dict(zip(world.cluster.server_names, world.there.tolist(), strict=True))
     size = dict(zip(world.cluster.server_names, world.cluster.capacity[:, 0].tolist(), strict=True))
     demand = dict(zip(world.table.job_id, world.table.demand[:, 0].tolist(), strict=True))
@@ -71,7 +71,7 @@ def naive_free(world: World, result: RunResult) -> dict[int, list[int]]:
             name: sum(demand[job] * holding.get(name, 0) for job, holding in held[time_us].items())
             for name in size
         }
-        found[time_us] = [size[name] * there[name] - taken[name] for name in size]
+        found[time_us] = [size[name] * there[name] - taken[name] for name in size], list(there.values())
     return found
 
 
@@ -80,7 +80,7 @@ def naive_free(world: World, result: RunResult) -> dict[int, list[int]]:
 def test_free_capacity_is_what_servers_have_less_what_jobs_hold(world: World, policy: PolicyChoice) -> None:
     result = replay(world, policy.create())
     _, free = free_of(world, result)
-    for time_us, expected in naive_free(world, result).items():
+    for time_us, (expected, _) in naive_free(world, result).items():
         if time_us < round(result.events["time_s"].max() * 1e6):  # type: ignore[operator, arg-type]  # jobs
             assert free.at(time_us)[:, 0].tolist() == expected
 
@@ -103,13 +103,17 @@ def test_every_second_of_waiting_belongs_to_one_reason(world: World, policy: Pol
         assert sum(found.seconds_by_reason.values()) == pytest.approx(waited)
 
 
-def naive_reason(world: World, job: int, free: list[int], *, any_servers: bool, ahead: int) -> str:
+def naive_reason(
+    world: World, job: int, free: list[int], there: list[bool], *, any_servers: bool, ahead: int
+) -> str:
     """Reason at an instant, by filling the servers of the job's partition with its tasks one by one."""
     table, part = world.table, world.arrays
     demand, tasks = int(table.demand[job, 0]), int(table.tasks[job])
-    eligible = [free[s] for s in range(len(free)) if part.server_part[s] == part.job_part[job]]
-    if sum(eligible) < demand * tasks:
-        return "full"
+    mine = [s for s in range(len(free)) if part.server_part[s] == part.job_part[job]]
+    eligible = [free[s] for s in mine if there[s]]
+    if sum(eligible) < demand * tasks or not eligible:
+        absent = sum(int(part.capacity[s, 0]) for s in mine if not there[s])
+        return "outage" if sum(eligible) + absent >= demand * tasks else "full"
     left = tasks
     for room in eligible:
         taken = 0
@@ -123,7 +127,7 @@ def naive_reason(world: World, job: int, free: list[int], *, any_servers: bool, 
 
 
 @few
-@given(world=worlds(), policy=policies())
+@given(world=failing_worlds(), policy=policies())
 def test_reasons_agree_with_a_replay_instant_by_instant(world: World, policy: PolicyChoice) -> None:
     result = replay(world, policy.create())
     free = naive_free(world, result)
@@ -133,7 +137,7 @@ def test_reasons_agree_with_a_replay_instant_by_instant(world: World, policy: Po
             for time_us in (each for each in free if wait.begin_s <= each / 1e6 < wait.end_s):
                 [part] = [part for part in wait.parts if part.begin_s <= time_us / 1e6 < part.end_s]
                 behind = part.reason == "behind"
-                expected = naive_reason(world, job, free[time_us], any_servers=any_servers, ahead=behind)
+                expected = naive_reason(world, job, *free[time_us], any_servers=any_servers, ahead=behind)
                 assert part.reason == expected
 
 
@@ -279,6 +283,13 @@ def test_servers_that_fail_are_the_reason_while_they_would_be_enough() -> None:
     result = replay(world, "fifo")
     found = explain_all(world, result, backfill=False)[1]
     assert [(part.reason, part.end_s) for part in found.waits[0].parts] == [("outage", 5)]
+
+
+def test_a_job_that_demands_nothing_waits_for_a_server() -> None:
+    cluster = replace(cluster_of([2.0]), availability=availability([(2, 0, DOWN), (7, 0, UP)]))
+    world = build_world(job_table([Job(3, 0, 5)]), cluster)
+    [found] = explain_all(world, replay(world, "fifo"), placement="pooled", backfill=False)
+    assert [(part.reason, part.begin_s, part.end_s) for part in found.waits[0].parts] == [("outage", 3, 7)]
 
 
 def test_waits_of_elastic_jobs_add_up() -> None:

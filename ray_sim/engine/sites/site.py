@@ -12,9 +12,9 @@ from ray_sim.engine.placements import Placements, State, nothing_for, part
 from ray_sim.engine.sites.part import NO_EVENTS, PartCommands, PartFacts
 from ray_sim.engine.sites.site_queries import Query
 from ray_sim.kernels.core.arrays import Changes, Outages, WorldArrays
-from ray_sim.kernels.core.outages import set_capacity
+from ray_sim.kernels.core.outages import set_available
 from ray_sim.model.errors import RunFailedError
-from ray_sim.model.units import IntArray
+from ray_sim.model.units import BoolArray, IntArray
 
 if TYPE_CHECKING:
     from ray_sim.engine.world import World
@@ -52,8 +52,8 @@ class SiteFacts(NamedTuple):
     """Facts of the world for sites: arrays only, which actors on a node share."""
 
     arrays: WorldArrays
-    first_capacity: IntArray
-    """(S, R) quanta that servers offer at time 0."""
+    there: BoolArray
+    """(S,) servers that are there at time 0."""
     rows: int
     """No more rows of placements than this exist at a time."""
     part: PartFacts
@@ -61,7 +61,7 @@ class SiteFacts(NamedTuple):
     @classmethod
     def of(cls, world: World) -> SiteFacts:
         """Facts of a world."""
-        return cls(world.arrays, world.first_capacity, world.row_bound, world.facts.part)
+        return cls(world.arrays, world.there, world.row_bound, world.facts.part)
 
 
 class Site:
@@ -74,10 +74,10 @@ class Site:
 
     def __init__(self, facts: SiteFacts, first_server: int, last_server: int) -> None:
         arrays = facts.arrays
-        capacity = np.zeros_like(arrays.capacity)
-        capacity[first_server:last_server] = facts.first_capacity[first_server:last_server]
+        there = np.zeros_like(facts.there)
+        there[first_server:last_server] = facts.there[first_server:last_server]
         self.servers = range(first_server, last_server)
-        self.placements = Placements(arrays, capacity, facts.rows)
+        self.placements = Placements(arrays, there, facts.rows)
         self._arrays = arrays
         self._part = facts.part.at_site(arrays, first_server, last_server, self.placements.free)
         self._sequence = 0
@@ -121,7 +121,7 @@ class Site:
         if commands.changes is not None:
             self._hold(now_us, commands.changes)
         if (outages := commands.outages) is not None:
-            set_capacity(self._arrays, self.placements.pool.free, outages.server, outages.up)
+            set_available(self._arrays, self.placements.pool, outages.server, outages.up)
             self._part.change_servers(outages, self.placements.free)
         if commands.part is not None:
             self._part.carry_out(commands.part)

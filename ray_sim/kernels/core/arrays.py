@@ -135,7 +135,9 @@ class Pool(NamedTuple):
     top: I64
     """(2,) head of the list of spare rows, number of rows ever used."""
     free: I64
-    """(S, R) quanta."""
+    """(S, R) quanta; 0 of servers that are not there."""
+    there: Bool
+    """(S,) servers that are there now."""
 
 
 class Calendar(NamedTuple):
@@ -264,8 +266,14 @@ def new_ledger(work: I64 | F64, outages: bool = False, checkpoint_us: int = 0) -
     )
 
 
-def new_pool(n_jobs: int, rows: int, capacity: I64) -> Pool:
-    """Return a pool without placements and with room for ``rows`` rows."""
+def new_pool(n_jobs: int, rows: int, capacity: I64, there: Bool) -> Pool:
+    """Return a pool without placements and with room for ``rows`` rows.
+
+    Parameters
+    ----------
+    capacity : (S, R) quanta
+    there : (S,) servers that are there at first
+    """
     return Pool(
         head=empty(n_jobs, -1),
         row_server=np.empty(rows, np.int64),
@@ -273,7 +281,8 @@ def new_pool(n_jobs: int, rows: int, capacity: I64) -> Pool:
         row_count=np.empty(rows, np.int64),
         row_next=np.empty(rows, np.int64),
         top=np.array([-1, 0]),
-        free=capacity.copy(),
+        free=capacity * there[:, None],
+        there=there.copy(),
     )
 
 

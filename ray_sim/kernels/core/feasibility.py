@@ -27,10 +27,11 @@ from ray_sim.kernels.core.queue_dispatch import copy_matrix
     BAD_COUNT,
     BAD_ROLE,
     NOT_A_GANG,
+    NOT_THERE,
     OVER_CAPACITY,
     NOTHING_HELD,
     BROKEN,
-) = range(12)
+) = range(13)
 
 MOST_TASKS = 2**20
 """Limit of tasks on one server: times a demand of 2**40 quanta the product fits in 64 bits."""
@@ -88,6 +89,8 @@ def check_changes(
                 return NO_SUCH_SERVER, job, server
             if arrays.server_part[server] != arrays.job_part[job]:
                 return WRONG_PARTITION, job, server
+            if not pool.there[server]:
+                return NOT_THERE, job, server
             if role < WORKER or role > PARAMETER_SERVER or role >= arrays.demand.shape[1]:
                 return BAD_ROLE, job, server
             if count < 1 or count > MOST_TASKS or (not elastic and count > arrays.gang[job, role]):

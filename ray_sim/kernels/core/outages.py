@@ -23,14 +23,12 @@ from ray_sim.kernels.core.record import add_event
 
 
 @kernel
-def _needs(arrays: WorldArrays, pool: Pool, job: int, server: int) -> bool:
-    """Whether a job holds quanta of a server; tasks without demand are not affected by its loss."""
+def _is_on(pool: Pool, job: int, server: int) -> bool:
+    """Whether a job has a task on a server."""
     row = pool.head[job]
     while row >= 0:
         if pool.row_server[row] == server:
-            for r in range(pool.free.shape[1]):
-                if arrays.demand[job, pool.row_role[row], r] > 0:
-                    return True
+            return True
         row = pool.row_next[row]
     return False
 
@@ -48,7 +46,7 @@ def lose_server(
     record: Recorder,
     lost: I64,
 ) -> int:
-    """Remove a server: each job with quanta there loses its whole placement and its work since a checkpoint.
+    """Remove a server: each job with a task there loses its whole placement and its work since a checkpoint.
 
     These jobs wait again; they are written to ``lost``, sorted, and their number is returned. Jobs are
     collected before any is stopped, because stopping changes the calendar that the loop reads. O(rows of
@@ -57,7 +55,7 @@ def lose_server(
     add_event(record, now, SERVER_DOWN, -1, server, -1, 0)
     n = 0
     for job in calendar.heap[: calendar.size[0]]:
-        if _needs(arrays, pool, job, server):
+        if _is_on(pool, job, server):
             lost[n] = job
             n += 1
     sort_prefix(lost, n)
@@ -70,7 +68,7 @@ def lose_server(
         counts[0] += 1
         counts[1] -= 1
         add_event(record, now, LOSE, job, server, -1, 0)
-    take_away(pool.free, server)
+    _take_away(pool, server)
     return n
 
 
@@ -78,28 +76,30 @@ def lose_server(
 def regain_server(now: int, server: int, arrays: WorldArrays, pool: Pool, record: Recorder) -> None:
     """Return a server to the cluster, empty; O(R)."""
     add_event(record, now, SERVER_UP, -1, server, -1, 0)
-    give_capacity(arrays, pool.free, server)
+    _give_back(arrays, pool, server)
 
 
 @kernel
-def take_away(free: I64, server: int) -> None:
-    """Set the free quanta of an absent server to 0."""
-    for r in range(free.shape[1]):
-        free[server, r] = 0
+def _take_away(pool: Pool, server: int) -> None:
+    """Mark a server as absent: nothing of it is free."""
+    pool.there[server] = False
+    for r in range(pool.free.shape[1]):
+        pool.free[server, r] = 0
 
 
 @kernel
-def give_capacity(arrays: WorldArrays, free: I64, server: int) -> None:
-    """Set the free quanta of a server to its capacity."""
-    for r in range(free.shape[1]):
-        free[server, r] = arrays.capacity[server, r]
+def _give_back(arrays: WorldArrays, pool: Pool, server: int) -> None:
+    """Mark a server as available: all of it is free."""
+    pool.there[server] = True
+    for r in range(pool.free.shape[1]):
+        pool.free[server, r] = arrays.capacity[server, r]
 
 
 @kernel
-def set_capacity(arrays: WorldArrays, free: I64, servers: I64, up: Bool) -> None:
-    """Apply ``up`` to each of ``servers`` in order: give all capacity, or none."""
+def set_available(arrays: WorldArrays, pool: Pool, servers: I64, up: Bool) -> None:
+    """Apply ``up`` to each of ``servers`` in order: it is available and empty, or absent."""
     for i in range(len(servers)):
         if up[i]:
-            give_capacity(arrays, free, servers[i])
+            _give_back(arrays, pool, servers[i])
         else:
-            take_away(free, servers[i])
+            _take_away(pool, servers[i])

@@ -1,14 +1,15 @@
 """Placement rules: choose servers for a gang, given any matrix of free quanta.
 
-A rule places every task of the gang or none, and never changes ``free``. Ties go to the lowest server
-index. The rules are listed in docs/engine.md. S is the number of servers of the partition; the number R of
-resources is counted as a constant.
+A rule places every task of the gang or none, on servers that are there, and never changes ``free``. Ties
+go to the lowest server index. Tasks without demand fit on every server that is there. The rules are listed
+in docs/engine.md. S is the number of servers of the partition; the number R of resources is counted as a
+constant.
 """
 
 from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel, outlined
-from ray_sim.kernels.core.arrays import I64, WORKER, Scratch, WorldArrays
+from ray_sim.kernels.core.arrays import I64, WORKER, Bool, Scratch, WorldArrays
 
 POOLED, FIRST_FIT, CONSOLIDATE, SPREAD, LOAD_BALANCE = range(5)
 RULE_NAMES = ("pooled", "first_fit", "consolidate", "spread", "load_balance")
@@ -16,7 +17,7 @@ RULE_NAMES = ("pooled", "first_fit", "consolidate", "spread", "load_balance")
 
 @kernel
 def room(free: I64, server: int, demand: I64, wanted: int) -> int:
-    """Return the number of tasks that fit on a server now, at most ``wanted``."""
+    """Return the number of tasks for which a server has room, at most ``wanted``."""
     fit = wanted
     for r in range(len(demand)):
         if demand[r] > 0:
@@ -58,12 +59,14 @@ def _load(arrays: WorldArrays, free: I64, server: int, demand: I64, tasks: int) 
 
 
 @kernel
-def _fill_in_order(arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, out: Scratch) -> int:
+def _fill_in_order(
+    arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, there: Bool, out: Scratch
+) -> int:
     """Rule `pooled`, and `first_fit` of a gang too large for one server: fill servers by index; O(S)."""
     left, n = tasks, 0
     for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
         server = arrays.part_servers[i]
-        fit = room(free, server, demand, left)
+        fit = room(free, server, demand, left) if there[server] else 0
         if fit > 0:
             out.server[n] = server
             out.tasks[n] = fit
@@ -75,11 +78,13 @@ def _fill_in_order(arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I
 
 
 @kernel
-def _first_single(arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, out: Scratch) -> int:
+def _first_single(
+    arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, there: Bool, out: Scratch
+) -> int:
     """Rule `first_fit`: the first server that holds the whole gang; O(S)."""
     for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
         server = arrays.part_servers[i]
-        if _holds_all(free, server, demand, tasks):
+        if there[server] and _holds_all(free, server, demand, tasks):
             out.server[0] = server
             out.tasks[0] = tasks
             return 1
@@ -88,7 +93,7 @@ def _first_single(arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I6
 
 @kernel
 def _best_single(
-    arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, out: Scratch, n: int
+    arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, there: Bool, out: Scratch, n: int
 ) -> int:
     """Rule `consolidate`: append the server that the tasks leave fullest, not among the first n rows.
 
@@ -97,7 +102,7 @@ def _best_single(
     best, best_score = -1, 0.0
     for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
         server = arrays.part_servers[i]
-        if not _holds_all(free, server, demand, tasks):
+        if not (there[server] and _holds_all(free, server, demand, tasks)):
             continue
         score = _free_score(arrays, free, server, demand, tasks)
         if best >= 0 and score >= best_score:
@@ -117,8 +122,10 @@ def _best_single(
 
 
 @kernel
-def _is_empty(arrays: WorldArrays, free: I64, server: int) -> bool:
-    """Whether nothing of a server's capacity is used."""
+def _is_empty(arrays: WorldArrays, free: I64, there: Bool, server: int) -> bool:
+    """Whether a server is there and nothing of its capacity is used."""
+    if not there[server]:
+        return False
     for r in range(arrays.capacity.shape[1]):
         if free[server, r] != arrays.capacity[server, r]:
             return False
@@ -126,7 +133,9 @@ def _is_empty(arrays: WorldArrays, free: I64, server: int) -> bool:
 
 
 @outlined
-def _whole_servers(arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, out: Scratch) -> int:
+def _whole_servers(
+    arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, there: Bool, out: Scratch
+) -> int:
     """Rule `consolidate` of a gang too large for one server: fill empty servers, largest first.
 
     The rest, smaller than any empty server that is left, goes to one best-fitting server. Invariant of the
@@ -139,16 +148,16 @@ def _whole_servers(arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I
         for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
             server = arrays.part_servers[i]
             fit = room(arrays.capacity, server, demand, left + 1)
-            if size < fit <= left and fit < below and _is_empty(arrays, free, server):
+            if size < fit <= left and fit < below and _is_empty(arrays, free, there, server):
                 size = fit
         if size == 0:  # no empty server can be filled with what is left
-            return _sorted_rows(out, _best_single(arrays, p, left, demand, free, out, n))
+            return _sorted_rows(out, _best_single(arrays, p, left, demand, free, there, out, n))
         for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
             server = arrays.part_servers[i]
             if (
                 size <= left
                 and room(arrays.capacity, server, demand, size + 1) == size
-                and _is_empty(arrays, free, server)
+                and _is_empty(arrays, free, there, server)
             ):
                 out.server[n] = server
                 out.tasks[n] = size
@@ -175,7 +184,7 @@ def _sorted_rows(out: Scratch, n: int) -> int:
 
 @outlined
 def _one_by_one(
-    arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, out: Scratch, balance: bool
+    arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, there: Bool, out: Scratch, balance: bool
 ) -> int:
     """Rules `load_balance` and `spread`: place the tasks one by one; O(S x tasks).
 
@@ -186,7 +195,8 @@ def _one_by_one(
     lo, hi = arrays.part_ptr[p], arrays.part_ptr[p + 1]
     fits = 0
     for i in range(lo, hi):
-        fits += room(free, arrays.part_servers[i], demand, tasks)
+        server = arrays.part_servers[i]
+        fits += room(free, server, demand, tasks) if there[server] else 0
         out.tally[i - lo] = 0
     if fits < tasks:
         return 0
@@ -194,7 +204,7 @@ def _one_by_one(
         best, best_tally, best_score = -1, 0, 0.0
         for i in range(lo, hi):
             server, tally = arrays.part_servers[i], out.tally[i - lo]
-            if not _holds_all(free, server, demand, tally + 1):
+            if not (there[server] and _holds_all(free, server, demand, tally + 1)):
                 continue
             if balance:
                 tally = 0
@@ -255,22 +265,30 @@ def may_fit(rule: int, arrays: WorldArrays, job: int, most: I64) -> bool:
 
 @kernel
 def _place_tasks(
-    rule: int, arrays: WorldArrays, p: int, tasks: int, demand: I64, single: bool, free: I64, out: Scratch
+    rule: int,
+    arrays: WorldArrays,
+    p: int,
+    tasks: int,
+    demand: I64,
+    single: bool,
+    free: I64,
+    there: Bool,
+    out: Scratch,
 ) -> int:
     """Place identical tasks by the rule; ``single`` says whether one empty server holds all of them."""
     if rule == FIRST_FIT and single:
-        return _first_single(arrays, p, tasks, demand, free, out)
+        return _first_single(arrays, p, tasks, demand, free, there, out)
     if rule == CONSOLIDATE:
         if single:
-            return _best_single(arrays, p, tasks, demand, free, out, 0)
-        return _whole_servers(arrays, p, tasks, demand, free, out)
+            return _best_single(arrays, p, tasks, demand, free, there, out, 0)
+        return _whole_servers(arrays, p, tasks, demand, free, there, out)
     if rule == SPREAD or rule == LOAD_BALANCE:
-        return _one_by_one(arrays, p, tasks, demand, free, out, rule == LOAD_BALANCE)
-    return _fill_in_order(arrays, p, tasks, demand, free, out)
+        return _one_by_one(arrays, p, tasks, demand, free, there, out, rule == LOAD_BALANCE)
+    return _fill_in_order(arrays, p, tasks, demand, free, there, out)
 
 
 @outlined
-def _place_roles(rule: int, arrays: WorldArrays, job: int, free: I64, out: Scratch) -> int:
+def _place_roles(rule: int, arrays: WorldArrays, job: int, free: I64, there: Bool, out: Scratch) -> int:
     """Place a gang of workers and parameter servers.
 
     Under `first_fit` and `consolidate` a gang that fits on one empty server is placed as one task with the
@@ -280,7 +298,7 @@ def _place_roles(rule: int, arrays: WorldArrays, job: int, free: I64, out: Scrat
     p = arrays.job_part[job]
     if arrays.class_single[arrays.job_class[job]] and (rule == FIRST_FIT or rule == CONSOLIDATE):
         gang_total(arrays, job, out.total)
-        n = _place_tasks(rule, arrays, p, 1, out.total, True, free, out)
+        n = _place_tasks(rule, arrays, p, 1, out.total, True, free, there, out)
         return 0 if n == 0 else _rows_of_one(arrays, job, out)
     for role in range(arrays.gang.shape[1]):
         tasks, demand = arrays.gang[job, role], arrays.demand[job, role]
@@ -290,7 +308,7 @@ def _place_roles(rule: int, arrays: WorldArrays, job: int, free: I64, out: Scrat
             continue
         left = free if role == 0 else out.rest
         of_role = rule if role == 0 or rule == SPREAD or rule == LOAD_BALANCE else POOLED
-        n = _place_tasks(of_role, arrays, p, tasks, demand, False, left, out)
+        n = _place_tasks(of_role, arrays, p, tasks, demand, False, left, there, out)
         if n == 0:
             return 0
         if role == 0:
@@ -329,13 +347,13 @@ def _rows_by_server(arrays: WorldArrays, p: int, out: Scratch) -> int:
 
 
 @kernel
-def place(rule: int, arrays: WorldArrays, job: int, free: I64, out: Scratch) -> int:
+def place(rule: int, arrays: WorldArrays, job: int, free: I64, there: Bool, out: Scratch) -> int:
     """Place a gang; returns the number of rows written to ``out``, 0 if it does not fit.
 
     Rows are in server and role order. O(S) for a gang that stays on one server, O(S x tasks) at most.
     """
     if arrays.gang.shape[1] > 1:
-        return _place_roles(rule, arrays, job, free, out)
+        return _place_roles(rule, arrays, job, free, there, out)
     single = arrays.class_single[arrays.job_class[job]]
     p, tasks, demand = arrays.job_part[job], arrays.gang[job, WORKER], arrays.demand[job, WORKER]
-    return _place_tasks(rule, arrays, p, tasks, demand, single, free, out)
+    return _place_tasks(rule, arrays, p, tasks, demand, single, free, there, out)

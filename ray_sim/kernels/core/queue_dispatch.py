@@ -10,7 +10,7 @@ not.
 from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I64, Changes, Pool, Queue, RunningList, Scratch, WorldArrays
+from ray_sim.kernels.core.arrays import I64, Bool, Changes, Pool, Queue, RunningList, Scratch, WorldArrays
 from ray_sim.kernels.core.heap import heap_sort, precedes, push, remove
 from ray_sim.kernels.core.placement import may_fit, measure, place
 from ray_sim.kernels.core.running import claim_place, comes_before, first_after, give_back
@@ -112,6 +112,7 @@ def serve_waiting(
     arrays: WorldArrays,
     queue: Queue,
     free: I64,
+    there: Bool,
     out: Scratch,
     changes: Changes,
 ) -> None:
@@ -128,6 +129,7 @@ def serve_waiting(
     freed : whether capacity may have been freed since the last call; if not, classes that did not fit
         then are not tried again
     free : (S, R) free quanta, reduced by the starts
+    there : (S,) servers that may be used
     """
     _unblock(arrays, queue, p)
     if freed:
@@ -138,7 +140,7 @@ def serve_waiting(
         n = 0
         known = queue.stuck[arrays.job_class[job]]
         if not known and (not measured or may_fit(rule, arrays, job, out.most[0])):
-            n = place(rule, arrays, job, free, out)
+            n = place(rule, arrays, job, free, there, out)
         if n == 0:
             _block(arrays, queue, p, job, backfill)
             if backfill and not (measured or known):
@@ -226,7 +228,7 @@ def serve_all(
                 claiming = True
             if (attempt == 1 or measured) and not may_fit(rule, arrays, job, out.most[attempt]):
                 continue
-            n = place(rule, arrays, job, idle if attempt == 0 else claimable, out)
+            n = place(rule, arrays, job, idle if attempt == 0 else claimable, pool.there, out)
             if attempt == 1 and n > 0 and not evicting:
                 # An evicted job may hold more than this one needs: classes behind may fit now.
                 evicting = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I64, Bool, Changes, Queue, Scratch, WorldArrays
+from ray_sim.kernels.core.arrays import I64, Bool, Changes, Pool, Queue, Scratch, WorldArrays
 from ray_sim.kernels.core.queue_dispatch import copy_matrix, enqueue, order_changes, serve_waiting
 
 
@@ -50,12 +50,12 @@ def push_jobs(books: QueueBooks, jobs: I64, keys: I64) -> tuple[int, int]:
 
 
 @kernel
-def serve_queue(books: QueueBooks, rule: int, backfill: bool, free: I64) -> None:
-    """Start waiting jobs of every dirty partition, see `serve_waiting`; ``free`` is (S, R)."""
+def serve_queue(books: QueueBooks, rule: int, backfill: bool, pool: Pool) -> None:
+    """Start waiting jobs of every dirty partition, see `serve_waiting`."""
     books.changes.size[0] = 0
     for p in range(len(books.to_serve)):
         if books.to_serve[p]:
-            copy_matrix(free, books.idle)
+            copy_matrix(pool.free, books.idle)
             serve_waiting(
                 p,
                 rule,
@@ -64,6 +64,7 @@ def serve_queue(books: QueueBooks, rule: int, backfill: bool, free: I64) -> None
                 books.arrays,
                 books.queue,
                 books.idle,
+                pool.there,
                 books.scratch,
                 books.changes,
             )

@@ -179,6 +179,7 @@ def _serve_partition(
             arrays,
             engine.queue,
             pool.free,
+            pool.there,
             engine.scratch,
             changes,
         )

@@ -6,7 +6,7 @@ Each function visits every server for every class, O(C S), once before a run.
 from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I64, PARAMETER_SERVER, WORKER, Scratch, WorldArrays
+from ray_sim.kernels.core.arrays import I64, PARAMETER_SERVER, WORKER, Bool, Scratch, WorldArrays
 from ray_sim.kernels.core.placement import gang_total, place, room
 
 FITS, EXCEEDS_CAPACITY, BREAKS_PLACEMENT = range(3)
@@ -75,8 +75,12 @@ def judge_smallest(arrays: WorldArrays, verdict: I64) -> None:
 
 
 @kernel
-def judge_placement(rule: int, arrays: WorldArrays, verdict: I64, scratch: Scratch) -> None:
-    """Change `FITS` to `BREAKS_PLACEMENT` for gangs that the rule cannot place in an empty partition."""
+def judge_placement(rule: int, arrays: WorldArrays, there: Bool, verdict: I64, scratch: Scratch) -> None:
+    """Change `FITS` to `BREAKS_PLACEMENT` for gangs that the rule cannot place in an empty partition.
+
+    ``there`` is (S,) servers that count.
+    """
+    free = arrays.capacity
     for c in range(len(verdict)):
-        if verdict[c] == FITS and place(rule, arrays, arrays.class_job[c], arrays.capacity, scratch) == 0:
+        if verdict[c] == FITS and place(rule, arrays, arrays.class_job[c], free, there, scratch) == 0:
             verdict[c] = BREAKS_PLACEMENT

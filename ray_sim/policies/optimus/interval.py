@@ -81,11 +81,8 @@ def target_of(interval: IntervalJobs, servers: IntArray, capacity: IntArray, cho
     """
     claims, pool = interval.claims, capacity.sum(axis=0)
     placements = interval.placements
-    # Placements without demand do not end when their server is lost.
-    astray = placements.job[~np.isin(placements.server, servers)]
     placements = replace(placements, server=np.searchsorted(servers, placements.server))
-    stays, same = interval.stays.copy(), np.ones(len(interval.stays), dtype=np.bool_)
-    stays[astray] = same[astray] = False
+    stays = interval.stays
     others = np.flatnonzero(~stays)
     staying = placements.where(stays[placements.job])
     room = capacity.copy()
@@ -94,7 +91,7 @@ def target_of(interval: IntervalJobs, servers: IntArray, capacity: IntArray, cho
     if len(others):
         mine = _claims_of(claims, others)
         tasks[others] = _allocated(mine, interval.asked[others], capacity, room, choices)
-    same &= choices.keep_places & (tasks == interval.held).all(axis=1)
+    same = choices.keep_places & (tasks == interval.held).all(axis=1)
     home = placements.where(same[placements.job])
     resource = scarcest_resource(tasks, claims.demand, pool)
     placed = place(tasks, claims.demand, home, room, resource, rule=choices.placement, shrink=choices.shrink)

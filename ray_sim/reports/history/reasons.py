@@ -32,7 +32,7 @@ class Reason(IntEnum):
     CHUNKS = 1
     """A chunked job: no chunk makes progress, and a parameter server is held or free."""
     OUTAGE = 2
-    """Less is free in sum than it needs; unavailable servers would have had the rest."""
+    """Less is free in sum than it needs, or no server is available; all servers would have been enough."""
     FULL = 3
     """Less is free in sum than it needs."""
     FRAGMENTED = 4
@@ -130,11 +130,14 @@ class Explainer:
         rows = self._free.of(facts.eligible(job))
         whole = facts.whole_demand(job)
         roles = range(facts.gang.shape[1])
-        fitting = [tasks_that_fit(rows.free, facts.demand[job, role]) for role in roles]
-        columns = [rows.free, rows.absent, np.all(rows.free >= whole, axis=1, keepdims=True).astype(np.int64)]
-        times, sums = rows.course(np.hstack([*columns, np.stack(fitting, axis=1)]))
+        available = ~rows.absent.any(axis=1)
+        holds = available & (rows.free >= whole).all(axis=1)
+        fitting = [available * tasks_that_fit(rows.free, facts.demand[job, role]) for role in roles]
+        servers = np.stack([available, holds, *fitting], axis=1).astype(np.int64)
+        times, sums = rows.course(np.hstack([rows.free, rows.absent, servers]))
         n = rows.free.shape[1]
-        return times, _Room(sums[:, :n], sums[:, n : 2 * n], sums[:, 2 * n], sums[:, 2 * n + 1 :])
+        free, absent, counts, tasks = np.split(sums, [n, 2 * n, 2 * n + 2], axis=1)
+        return times, _Room(free, absent, counts[:, 0], counts[:, 1], tasks)
 
     def _reasons(self, job: int, room: _Room, at: IntArray, ahead: IntArray) -> IntArray:
         facts = self._facts
@@ -142,7 +145,7 @@ class Explainer:
             none_free = room.free[at][:, PARAMETER_SERVER] <= 0
             return np.where(none_free, int(Reason.FULL), int(Reason.CHUNKS))
         whole = facts.whole_demand(job)
-        lacks: BoolArray = np.any(room.free[at] < whole, axis=1)
+        lacks: BoolArray = np.any(room.free[at] < whole, axis=1) | (room.available[at] == 0)
         lacks_with_absent: BoolArray = np.any(room.free[at] + room.absent[at] < whole, axis=1)
         apart: BoolArray = np.any(room.every_role[at] < facts.gang[job], axis=1)
         single = room.servers[at] > 0
@@ -173,6 +176,8 @@ class _Room:
     """(m, R)."""
     absent: IntArray
     """(m, R) capacity of unavailable servers."""
+    available: IntArray
+    """Number of available servers."""
     servers: IntArray
     """Servers that hold the whole gang."""
     every_role: IntArray

@@ -150,7 +150,9 @@ class ChunkedRun(RigidRun):
         """
         super().check(where, now_us, decision)
         core = self._core
-        check_chunks(where, now_us, core.world, core.ledger, self._ledger, decision, core.available)
+        check_chunks(
+            where, now_us, core.world, core.ledger, self._ledger, decision, core.placements.available
+        )
 
     def evict(self, now_us: int, job: int) -> None:
         """End a waiting or running job for ever."""

@@ -107,7 +107,6 @@ class RigidRun:
 
     def _change_server(self, now_us: int, server: int, up: bool) -> IntArray:
         core = self._core
-        core.available[server] = up
         if up:
             regain_server(now_us, server, core.world.arrays, core.placements.pool, core.recording.current)
             return NO_JOBS
