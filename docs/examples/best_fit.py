@@ -38,7 +38,8 @@ class BestFit(Policy):
         jobs = np.setdiff1d(view.waiting, self.too_large(view))
         gangs = view.jobs.gang[jobs]
         server = np.empty(len(jobs), dtype=np.int64)
-        best_fit(view.free.copy(), self.needs(view, jobs), self.allowed(view, jobs), server)
+        there = self.allowed(view, jobs) & view.available
+        best_fit(view.free.copy(), self.needs(view, jobs), there, server)
         placed = zip(jobs.tolist(), server.tolist(), gangs.tolist(), strict=True)
         started = {
             job: [(s, role, n) for role, n in enumerate(gang) if n] for job, s, gang in placed if s >= 0

@@ -15,16 +15,17 @@ class OneWorkerEach(ElasticPolicy):
         free = view.free.copy()  # quanta by server and resource
         placed = {}
         for job in view.waiting.tolist():
-            rows = self.least(view.jobs, job, free)
+            rows = self.least(view, job, free)
             if rows:
                 placed[job] = rows
                 for server, role, count in rows:
                     free[server] -= count * view.jobs.role_demand[job, role]
         return Decision.of(placed)
 
-    def least(self, jobs, job, free):
+    def least(self, view, job, free):
         """Rows server, role, tasks of the smallest allocation; none if there is no room for it."""
-        here, left, rows = self.world.server_partition == jobs.partition[job], free.copy(), []
+        jobs, left, rows = view.jobs, free.copy(), []
+        here = view.available & (self.world.server_partition == jobs.partition[job])
         for role in (WORKER, PARAMETER_SERVER):
             if jobs.gang[job, role] == 0:  # all-reduce needs no parameter server
                 continue

@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.contract.rigid_worlds import SLOT_S, Job, cluster, failing, job_table, longer
+from ray_sim.contract.rigid_worlds import FIRST_FAILS, SLOT_S, Job, cluster, failing, job_table, longer
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
-from ray_sim.model.availability import Availability
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.interference import PARTS, InterferenceProfile
 from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, TrainingProfile, UtilityProfile
@@ -41,12 +40,6 @@ _SLOWING = 1
 _HORIZON = {"horizon_s": 14 * SLOT_S + 1.0}
 _MODELS = ("ctc", "vgg-16")
 """Types of the bundled interference profiles, so that policies that know types by name know these."""
-_FIRST_FAILS = Availability(
-    time_us=np.array([0, 90, 130]) * US_PER_S,
-    server=np.zeros(3, dtype=np.int64),
-    up=np.array([False, True, False]),
-)
-"""Server 0 is away until 90 s and from 130 s on."""
 _BLOCKS = ((900_000, 400_000, 64, 64), (3_000_000, 1000, 1000))
 
 
@@ -223,7 +216,7 @@ def elastic_edge_cases() -> dict[str, World]:
     """Worlds that trip careless policies, by what is special about them; in all of them every job can end."""
     two = _servers([4, 4], [8, 8], ["a", "a"], [1, 1])
     no_gpu = _servers([0, 0], [8, 8], ["a", "a"], [1, 1])
-    first_fails = replace(two, availability=_FIRST_FAILS)
+    first_fails = replace(two, availability=FIRST_FAILS)
     some: list[Job] = [(float(at), 1, 100.0, "a") for at in (0, 0, 61, 61, 200)]
     cases: dict[str, tuple[list[Job], Cluster, _Ask]] = {
         "no job": ([], two, _Ask()),

@@ -23,6 +23,13 @@ Job = tuple[float, int, float, str]
 
 SLOT_S = 60.0
 
+FIRST_FAILS = Availability(
+    time_us=np.array([0, 90, 130]) * US_PER_S,
+    server=np.zeros(3, dtype=np.int64),
+    up=np.array([False, True, False]),
+)
+"""Server 0 is away until 90 s and from 130 s on."""
+
 
 def job_table(jobs: Sequence[Job]) -> JobTable:
     """Jobs in the order given, which is the order of submission."""
@@ -34,8 +41,8 @@ def job_table(jobs: Sequence[Job]) -> JobTable:
         job_id=pl.Series([f"job-{i}" for i in range(len(jobs))], dtype=pl.String),
         submit_us=submit - origin,
         work_us=np.array([round(job[2] * US_PER_S) for job in jobs], dtype=np.int64),
-        tasks=gpus,
-        demand=np.full((len(jobs), 1), 1000, dtype=np.int64),
+        tasks=np.maximum(gpus, 1),
+        demand=1000 * np.minimum(gpus, 1)[:, None],
         resources=("gpu",),
         num_gpus=gpus.astype(np.float64),
         vc=np.array([names.index(job[3]) for job in jobs], dtype=np.int64),
@@ -115,6 +122,11 @@ def edge_cases() -> dict[str, World]:
     }
     params = {"slot_s": SLOT_S}
     worlds = {name: build_world(job_table(jobs), servers, params=params) for name, jobs in cases.items()}
+    nothing = job_table([(at, 0, 30.0, "a") for at in (0.0, 0.0, 70.0, 100.0)])
+    failing_server = replace(servers, availability=FIRST_FAILS)
+    worlds["jobs that demand nothing on a server that fails"] = build_world(
+        nothing, failing_server, params=params
+    )
     stranded = [(0.0, 1, 10.0, "a"), (0.0, 1, 10.0, "nowhere"), (1.0, 1, 10.0, "a")]
     worlds["a vc without servers"] = build_world(job_table(stranded), servers, partition="vc", params=params)
     return worlds
