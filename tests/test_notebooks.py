@@ -1,10 +1,9 @@
-"""Notebooks of the guide: valid, without outputs, with code that parses; and each runs from start to end."""
+"""Notebooks of the guide: valid, without outputs, with code that parses. tests/test_site.py has them run."""
 
 from __future__ import annotations
 
 import ast
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,6 @@ from ray_sim import plots
 REPOSITORY = Path(__file__).parents[1]
 FOLDER = REPOSITORY / "docs" / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-
-LIMIT_S = 300
-"""Limit on a cell on a busy machine; a whole notebook takes about a minute on an idle one."""
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
@@ -63,46 +59,3 @@ def test_every_name_of_the_interface_in_a_notebook_exists(path: Path) -> None:
 @each_notebook
 def test_a_notebook_is_on_the_page_of_notebooks(path: Path) -> None:
     assert f"(notebooks/{path.name})" in (REPOSITORY / "docs" / "notebooks.md").read_text()
-
-
-def _texts(notebook: Any) -> str:
-    """Tables of all outputs as text, which tell for example why a sweep stopped."""
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    return "\n".join(
-        re.sub(r"<[^>]+>", " ", str(each.get("data", {}).get("text/html", ""))) for each in outputs
-    )
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-@pytest.mark.docs
-@each_notebook
-def test_a_notebook_runs_from_start_to_end(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nbformat = pytest.importorskip(
-        "nbformat", reason="nbformat is not installed: pip install 'ray_sim[notebook]'"
-    )
-    nbclient = pytest.importorskip(
-        "nbclient", reason="nbclient is not installed: pip install 'ray_sim[notebook]'"
-    )
-    pytest.importorskip("ipykernel", reason="ipykernel is not installed: pip install 'ray_sim[notebook]'")
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]))
-    for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    notebook = nbformat.read(path, as_version=4)
-    nbformat.validate(notebook)
-    work = tmp_path / "work"
-    work.mkdir()
-    client = nbclient.NotebookClient(
-        notebook, timeout=LIMIT_S, kernel_name="python3", resources={"metadata": {"path": str(work)}}
-    )
-    try:
-        client.execute()
-    except nbclient.exceptions.CellExecutionError as error:
-        pytest.fail(f"{error}\noutputs before:\n{_texts(notebook)}")
-    shown = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    assert any("text/html" in output.get("data", {}) for output in shown)
-    assert any("image/png" in output.get("data", {}) for output in shown)
-    assert [output for output in shown if output.output_type == "stream" and "Traceback" in output.text] == []

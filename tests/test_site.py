@@ -143,7 +143,22 @@ def test_the_site_shows_its_version_and_references_are_whole(site: Path) -> None
     assert "instance-attribute" not in "".join(keys.text)
 
 
-OPENED = {"index.html": "?q=certificate", "start.html": "", "workloads.html": ""}
+@pytest.mark.parametrize(
+    "name", sorted(path.stem for path in (REPOSITORY / "docs/notebooks").glob("*.ipynb"))
+)
+def test_notebooks_are_on_the_site_with_what_their_cells_show(site: Path, name: str) -> None:
+    page = (site / f"notebooks/{name}.html").read_text()
+    assert '<div class="output"><' in page
+    assert f'src="{name}_0.png"' in page
+    assert "Traceback" not in page
+
+
+OPENED = {
+    "index.html": "?q=certificate",
+    "start.html": "",
+    "workloads.html": "",
+    "notebooks/first_study.html": "",
+}
 """Pages that the browser opens, with their queries."""
 WIDTHS = (1400, 400)
 """Widths of a screen and of a phone, in pixels."""
@@ -154,8 +169,9 @@ def probed(site: Path, browser: str, folder: Path, *, dark: bool) -> dict[str, d
     frames: dict[str, tuple[str, int]] = {}
     for name, query in OPENED.items():
         text = (site / name).read_text().replace("<head>", "<head>" + CATCH, 1)
-        (site / f"probe-{name}").write_text(text.replace("</body>", PROBE + "</body>"))
-        frames |= {f"{name} {width}": (f"probe-{name}{query}", width) for width in WIDTHS}
+        probe = Path(name).with_name(f"probe-{Path(name).name}").as_posix()
+        (site / probe).write_text(text.replace("</body>", PROBE + "</body>"))
+        frames |= {f"{name} {width}": (f"{probe}{query}", width) for width in WIDTHS}
     return answers_of(browser, folder / "profile", site, frames, dark=dark)
 
 

@@ -30,6 +30,8 @@ def in_site(path: str) -> str:
         return OUTSIDE[path]
     if path in FOLDERS:
         return FOLDERS[path]
+    if path.endswith(".ipynb"):
+        path = path.removesuffix(".ipynb") + ".md"
     inside = path.startswith("docs/") and path.endswith((".md", *PICTURES))
     return path.removeprefix("docs/") if inside else f"code/{path}.md"
 

@@ -8,18 +8,22 @@ from mkdocs.structure.files import File
 
 from docs.website import links
 from docs.website.generated import GENERATED, REPOSITORY, code_page
+from docs.website.notebook_pages import notebook_files
 
 
 def on_files(files: Any, config: Any) -> Any:
     """Add the generated pages, and a page for each source file that some page links to."""
     for name, content in GENERATED.items():
         files.append(File.generated(config, name, content=content()))
-    shown = {
+    for notebook in sorted((REPOSITORY / "docs/notebooks").glob("*.ipynb")):
+        for name, shown in notebook_files(notebook).items():
+            files.append(File.generated(config, f"notebooks/{name}", content=shown))
+    linked = {
         path
         for page in files.documentation_pages()
         for path in links.targets(page.content_string, page.src_uri)
     }
-    for path in sorted(shown):
+    for path in sorted(linked):
         if not links.is_code(path) or not (REPOSITORY / path).is_file():
             continue  # mkdocs reports a link that leads nowhere
         files.append(File.generated(config, links.in_site(path), content=code_page(path)))
