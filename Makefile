@@ -81,7 +81,7 @@ test-all: $(READY)
 	RAY_SIM_PROOFS=all $(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-quick: $(READY)
-	RAY_SIM_PROOFS=few $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not ray and not docs"
+	RAY_SIM_PROOFS=few $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not long and not ray and not docs"
 
 fingerprint: $(READY)
 	$(BIN)/python -m tests.fingerprint $(if $(RENEW),--renew)

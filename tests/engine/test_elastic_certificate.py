@@ -73,6 +73,7 @@ def slower(limits: JctLimits, shortest: float = 1.0, area: float = 1.0) -> JctLi
     return replace(limits, times=wrong)
 
 
+@pytest.mark.slow
 def test_no_schedule_of_a_tiny_world_beats_a_bound() -> None:
     """Both truths, all values of nic, two resources, two speeds, one or two servers and partitions."""
     tried = instances(10_000, 300)

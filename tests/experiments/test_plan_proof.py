@@ -87,6 +87,7 @@ def test_no_bound_excludes_what_some_schedule_of_a_tiny_world_reaches(seed: int,
     assert not mean.excluded
 
 
+@pytest.mark.slow
 def test_the_share_in_time_is_exact_for_jobs_of_one_size(tmp_path: Path) -> None:
     # 12 jobs of 10 s on 3 GPUs: 3 end by 10 s, 6 by 20 s, 9 by 30 s, 12 by 40 s.
     jobs = [Job(0.0, 1.0, 10.0)] * 12

@@ -234,6 +234,7 @@ def test_what_a_policy_prints_is_no_part_of_the_results(
     assert len(printed.err) > 10_000_000
 
 
+@pytest.mark.slow
 def test_a_warning_and_a_failure_that_repeat_are_printed_once(
     desk: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

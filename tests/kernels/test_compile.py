@@ -138,6 +138,7 @@ def test_a_process_after_an_edit_computes_with_the_edited_code_and_loads_the_res
     assert loaded == [name for name in CALLS if name not in IN_KERNELS]
 
 
+@pytest.mark.slow
 @compiled_only
 def test_processes_that_start_at_once_compile_each_kernel_once(tmp_path: Path) -> None:
     """Each has its own copy of the sources, as workers of Ray have."""
@@ -150,6 +151,7 @@ def test_processes_that_start_at_once_compile_each_kernel_once(tmp_path: Path) -
         assert sum(name in loaded for _, _, loaded in runs) == 2, name
 
 
+@pytest.mark.slow
 @compiled_only
 def test_an_edit_of_comments_docstrings_and_blank_lines_compiles_nothing(tmp_path: Path) -> None:
     _start(tmp_path)
@@ -165,6 +167,7 @@ def test_an_edit_of_comments_docstrings_and_blank_lines_compiles_nothing(tmp_pat
     assert loaded == list(CALLS)
 
 
+@pytest.mark.slow
 @compiled_only
 def test_a_new_version_removes_what_was_not_opened_for_a_month(tmp_path: Path) -> None:
     _start(tmp_path)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import I64
@@ -59,6 +60,7 @@ def test_a_handle_keeps_its_arrays_alive() -> None:
 
 STORED = """
 import numpy as np
+import pytest
 from ray_sim.kernels import handle as handles
 from ray_sim.kernels.core.arrays import new_calendar
 handles.handle(new_calendar(3))
@@ -73,6 +75,7 @@ def output_of(code: str, **environment: str) -> str:
     return ended.stdout.strip()
 
 
+@pytest.mark.slow
 def test_another_process_takes_the_stored_code_of_handles(tmp_path: Path) -> None:
     # What makes a handle is compiled too, by functions that have another pickle in each process. The cache is
     # of this test: a process that cannot import the types above drops an index that names them.

@@ -266,6 +266,7 @@ def test_built_in_policies_are_listed_by_their_own_names() -> None:
     assert [policy_class(name).name for name in BUILT_IN] == list(BUILT_IN)
 
 
+@pytest.mark.slow
 def test_a_policy_imports_no_other() -> None:
     program = "import sys; from ray_sim.policies.registry import create_policy; create_policy('fifo'); "
     program += "print([name for name in sys.modules if name.startswith('ray_sim.policies.')])"

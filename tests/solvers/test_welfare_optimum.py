@@ -134,6 +134,7 @@ def test_all_scales_with_the_values() -> None:
     assert best_larger.welfare == pytest.approx(1000 * best.welfare, rel=SOLVER)
 
 
+@pytest.mark.slow
 def test_a_search_that_is_cut_off_still_has_a_bound() -> None:
     realised = crowd(2, 14)
     best = best_welfare(*realised)

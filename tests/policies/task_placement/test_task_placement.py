@@ -282,6 +282,7 @@ def random_world(seed: int) -> World:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", NAMES)
 def test_decisions_are_those_of_a_naive_twin(policy: str) -> None:
     assert sum(compared(policy, random_world(seed)) for seed in range(80)) >= 200
