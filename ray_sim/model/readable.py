@@ -33,10 +33,10 @@ def duration(seconds: float | None) -> str:
         return f"-{duration(-seconds)}"
     if seconds < 10:
         return f"{seconds:.3g} s"
-    for (large, large_s), (small, small_s) in pairwise(_UNITS_S):
-        parts = round(seconds / small_s)
-        whole, rest = divmod(parts, large_s // small_s)
-        if whole:
+    finer_s = [unit_s for _, unit_s in _UNITS_S[2:]] + [1]
+    for ((large, large_s), (small, small_s)), step_s in zip(pairwise(_UNITS_S), finer_s, strict=True):
+        if round(seconds / step_s) * step_s >= large_s:  # 23 h 40 min is not yet a day, 23 h 59.9 min is
+            whole, rest = divmod(round(seconds / small_s), large_s // small_s)
             return f"{whole:,} {large} {rest} {small}" if rest else f"{whole:,} {large}"
     return f"{round(seconds)} s"
 

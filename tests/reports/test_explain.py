@@ -332,6 +332,7 @@ def test_a_chunked_job_waits_while_no_chunk_makes_progress() -> None:
         (59.7, "1 min"),
         (3599.9, "1 h"),
         (3660.0, "1 h 1 min"),
+        (84_960.0, "23 h 36 min"),
         (86_399.0, "1 d"),
         (90_000.0, "1 d 1 h"),
         (1e7, "115 d 18 h"),

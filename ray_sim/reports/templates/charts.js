@@ -24,9 +24,10 @@
     if (seconds < 10) return `${+seconds.toPrecision(3)} s`;
     const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
     for (let i = 0; i < 3; i++) {
-      const [[large, size], [small, part]] = [units[i], units[i + 1]];
+      const [[large, size], [small, part], [, finer]] = [units[i], units[i + 1], units[Math.min(i + 2, 3)]];
+      if (Math.round(seconds / finer) * finer < size) continue;
       const parts = Math.round(seconds / part), whole = Math.floor(parts / (size / part)), rest = parts % (size / part);
-      if (whole) return rest ? `${whole.toLocaleString("en")} ${large} ${rest} ${small}` : `${whole.toLocaleString("en")} ${large}`;
+      return rest ? `${whole.toLocaleString("en")} ${large} ${rest} ${small}` : `${whole.toLocaleString("en")} ${large}`;
     }
     return `${Math.round(seconds)} s`;
   }
