@@ -106,7 +106,9 @@ TRAINING_COLUMNS: tuple[Column, ...] = (
     _seconds("step_s_per_ps", "Time that each parameter server adds to `step_s`.", null="0"),
     _whole("workers_per_ps", "Number of workers that one parameter server serves."),
     _whole("num_workers", "Number of workers requested."),
-    _whole("num_ps", "Number of parameter servers requested; 0 only where `exchange` is all_reduce.", minimum=0),
+    _whole(
+        "num_ps", "Number of parameter servers requested; 0 only where `exchange` is all_reduce.", minimum=0
+    ),
     *_demands("worker", "worker", _UNKNOWN),
     *_demands("ps", "parameter server", "0"),
     _real("utility_max", "Utility of the job if it is done at once.", maximum=MAX_WHOLE),
