@@ -232,8 +232,9 @@ class Simulation:
             decides = not waits or events & _ACTIVATION != 0
         if not (decides or (not waits and self._wakes.on_changes(since))):
             return None
-        if at_slot and self._full_world.slot_us is not None:
-            self._last_slot = now // self._full_world.slot_us
+        slot_us = self._full_world.slot_us
+        if slot_us is not None and (at_slot or (reviewed and self._policy.slotted and now % slot_us == 0)):
+            self._last_slot = now // slot_us  # also where a review alone asked it at the boundary
         shown = NOTHING if waits else since
         view = self._kind.view(
             now_us=now,

@@ -40,6 +40,21 @@ def test_a_slotted_policy_decides_at_multiples_of_the_slot_and_empty_slots_cost_
     assert asked == [0, 10, 20, 30, 1_000_010, 1_000_020]
 
 
+def test_a_review_at_a_boundary_is_the_only_decision_there() -> None:
+    # J1 ends in the instant of its start, at the review at 10 s; J2 starts at the next boundary.
+    asked: list[float] = []
+
+    def one_by_one(view: View) -> Decision:
+        if view.now_us == 0:
+            return Decision(review_us=10_000_000)
+        return Decision.of({job: [(0, 0, 1)] for job in view.waiting[:1].tolist()})
+
+    policy = scripted(noting(asked, one_by_one), on_slots_only=True)
+    result = replay(world_of([Job(0, 1, 0), Job(0, 1, 5)], [1], params={"slot_s": 10}), policy)
+    assert times_of(result) == {"J1": (10, 10), "J2": (20, 25)}
+    assert asked == [0, 10, 20, 30]
+
+
 def test_a_policy_that_wakes_on_slots_is_asked_at_each_while_anyone_is_there() -> None:
     # J1 is there 0-25 s, J2 from 47 s on for 5 s from its start at 50 s.
     asked: list[float] = []
