@@ -292,6 +292,14 @@ def test_a_job_that_demands_nothing_waits_for_a_server() -> None:
     assert [(part.reason, part.begin_s, part.end_s) for part in found.waits[0].parts] == [("outage", 3, 7)]
 
 
+def test_the_rows_of_one_start_are_one_start() -> None:
+    # A worker and a parameter server of one GPU each start at 0: two rows of events, no second start.
+    world = elastic_world([0], [profile()], [4.0])
+    [found] = explain_all(world, replay(world, "fifo"), placement="consolidate", backfill=False)
+    starts = [name for _, name, _ in event_rows(found) if name.startswith("started")]
+    assert starts == ["started (worker)", "started (ps)"]
+
+
 def test_waits_of_elastic_jobs_add_up() -> None:
     # Two jobs of 2 workers and a parameter server on 4 GPUs: the second waits for the first.
     world = elastic_world([0, 1], [profile(num_workers=2), profile(num_workers=2)], [4.0])

@@ -63,13 +63,13 @@ def share_text(part: float, whole: float) -> str:
 def event_rows(found: Explanation) -> list[tuple[str, str, str]]:
     """Time after the submission, event, and servers with their tasks, of each event of a job."""
     again = {"start": "started again"}
-    seen: set[str] = set()
+    first_s: dict[str, float] = {}
+    """Time of the first event of each kind: its other rows at that time are of the same start."""
     rows = []
     for event in found.events:
         name = _EVENTS.get(event.event, event.event)
-        if event.event in seen and event.role != "chunk":
+        if event.time_s > first_s.setdefault(event.event, event.time_s) and event.role != "chunk":
             name = again.get(event.event, name)
-        seen.add(event.event)
         role = f" ({event.role})" if event.role else ""
         rows.append((duration(event.time_s - found.submit_s), f"{name}{role}", _servers_text(event.servers)))
     return rows
