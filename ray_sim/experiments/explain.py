@@ -91,19 +91,14 @@ def facts_of(world: World, declared: dict[str, object]) -> RunFacts:
     ----------
     declared : parameters of the policy with their values
     """
-    arrays = world.arrays
     placement = declared.get("placement")
     return RunFacts(
         servers=world.cluster.server_names,
         resources=world.facts.resources,
-        capacity=arrays.capacity,
+        arrays=world.arrays,
         there=world.there,
         cloud=world.cluster.in_cloud,
         job_ids=world.table.job_id,
-        gang=arrays.gang,
-        demand=arrays.demand,
-        server_part=arrays.server_part,
-        job_part=arrays.job_part,
         partitions=partition_names(world),
         chunked=isinstance(world.facts, ChunkFacts),
         strict=declared.get("backfill") is False,

@@ -71,7 +71,7 @@ def _utilisation(timeline: pl.DataFrame, explainer: RunExplainer | None) -> list
         return [line_chart(f"Use of {name}", name, {name: line}) for name, line in lines.items()]
     facts = explainer.facts
     counted = ~facts.cloud if facts.chunked else np.ones(len(facts.servers), dtype=np.bool_)
-    totals = dict(zip(facts.resources, facts.capacity[counted].sum(axis=0).tolist(), strict=True))
+    totals = dict(zip(facts.resources, facts.arrays.capacity[counted].sum(axis=0).tolist(), strict=True))
     shares = {
         name: (time_s, values / (totals[name] / facts.resources[name]))
         for name, (time_s, values) in lines.items()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import groupby
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ from hypothesis import strategies as st
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.explain import facts_of
+from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.model.job import TrainingProfile
 from ray_sim.model.readable import duration
 from ray_sim.model.result import RunResult
 from ray_sim.reports.history.explanation import Explanation, RunExplainer
@@ -25,6 +29,7 @@ from ray_sim.reports.submission_times import utc_text
 from tests import history
 from tests.chunk_worlds import ChunkJob, Server, chunk_world
 from tests.elastic_worlds import elastic_world
+from tests.naive_placement import DEFINITIONS, Gang, choice_of_both, some_choice_holds
 from tests.proofs import instances
 from tests.random_worlds import PolicyChoice, policies, server_changes, worlds
 from tests.training import profile
@@ -44,6 +49,31 @@ def failing_worlds(draw: st.DrawFn) -> World:
     return build_world(world.table, cluster, partition=world.partition, params=world.params)
 
 
+def training_of(workers: tuple[int, int], ps: tuple[int, int], samples: float = 1000) -> TrainingProfile:
+    """A job by the number and the milli-GPUs of its workers and of its parameter servers."""
+    job = profile(samples=samples, epochs=1, num_workers=workers[0], num_ps=ps[0])
+    return replace(job, worker_demand=np.array([[workers[1]]]), ps_demand=np.array([[ps[1]]]))
+
+
+@st.composite
+def failing_gangs(draw: st.DrawFn) -> World:
+    """Jobs of workers and parameter servers in slots of 10 s, half of them on servers that come and go."""
+    sizes = st.sampled_from([0.5, 1.0, 1.0, 2.0])
+    gpus = draw(st.lists(sizes, min_size=1, max_size=4))
+    demands = st.sampled_from([0, 250, 500, 500, 1000])
+    submits = draw(st.lists(st.integers(0, 20).map(float), min_size=1, max_size=8))
+    jobs = []
+    for _ in submits:
+        workers, ps = [(draw(st.integers(1, 3)), draw(demands)) for _ in range(2)]
+        jobs.append(training_of(workers, ps, samples=draw(st.sampled_from([100, 300]))))
+    changes = draw(server_changes(len(gpus))) if draw(st.booleans()) else []
+    return elastic_world(submits, jobs, gpus, {"slot_s": 10.0}, changes=changes)
+
+
+WITHOUT_RULE = [PolicyChoice(name, {}) for name in ("load_balance", "tetris_packing", "drf")]
+"""Policies that decide on slots and have no placement rule."""
+
+
 def explain_all(world: World, result: RunResult, **declared: object) -> list[Explanation]:
     explainer = RunExplainer(facts_of(world, declared), result.jobs, result.events)
     return [explainer.explain(job) for job in range(len(world.table))]
@@ -55,23 +85,37 @@ def free_of(world: World, result: RunResult) -> tuple[History, FreeCapacity]:
     return events, free_capacity(facts, events)
 
 
+def held_by_role(world: World, result: RunResult) -> list[tuple[int, Counter[tuple[str, int, str]]]]:
+    """Tasks by job, role and server after each instant, from the events alone."""
+    held: Counter[tuple[str, int, str]] = Counter()
+    after = []
+    columns = result.events.select("time_s", "event", "job_id", "server", "role", "count")
+    for time_s, instant in groupby(columns.iter_rows(), key=lambda row: row[0]):
+        for (kind, job), rows in groupby(instant, key=lambda row: (row[1], row[2])):
+            if kind in ("start", "move", "stop", "finish", "evict", "lose"):
+                for each in [key for key in held if key[0] == job]:
+                    del held[each]
+            if kind in ("start", "move"):
+                held.update({(job, int(row[4] == "ps"), row[3]): row[5] for row in rows})
+        after.append((round(time_s * 1e6), held.copy()))
+    return after
+
+
 def naive_free(world: World, result: RunResult) -> dict[int, tuple[list[int], list[bool]]]:
     """Free milli-GPUs of every server after each instant, and whether it is there, from the events."""
     there = dict(zip(world.cluster.server_names, world.there.tolist(), strict=True))
     size = dict(zip(world.cluster.server_names, world.cluster.capacity[:, 0].tolist(), strict=True))
-    demand = dict(zip(world.table.job_id, world.table.demand[:, 0].tolist(), strict=True))
-    held = dict(history.History(result).held)
+    demand = dict(zip(world.table.job_id, world.arrays.demand[:, :, 0].tolist(), strict=True))
     rows = [(round(row[0] * 1e6), row[1], row[3]) for row in result.events.iter_rows()]
     found = {}
-    for time_us in sorted(held):
+    for time_us, held in held_by_role(world, result):
         for _, event, server in (row for row in rows if row[0] == time_us):
             if event in ("server_down", "server_up"):
                 there[server] = event == "server_up"
-        taken = {
-            name: sum(demand[job] * holding.get(name, 0) for job, holding in held[time_us].items())
-            for name in size
-        }
-        found[time_us] = [size[name] * there[name] - taken[name] for name in size], list(there.values())
+        free = {name: size[name] * there[name] for name in size}
+        for (job, role, server), tasks in held.items():
+            free[server] -= demand[job][role] * tasks
+        found[time_us] = list(free.values()), list(there.values())
     return found
 
 
@@ -104,41 +148,75 @@ def test_every_second_of_waiting_belongs_to_one_reason(world: World, policy: Pol
 
 
 def naive_reason(
-    world: World, job: int, free: list[int], there: list[bool], *, any_servers: bool, ahead: int
+    world: World, job: int, free: list[int], there: list[bool], *, rule: str | None, ahead: int
 ) -> str:
-    """Reason at an instant, by filling the servers of the job's partition with its tasks one by one."""
-    table, part = world.table, world.arrays
-    demand, tasks = int(table.demand[job, 0]), int(table.tasks[job])
-    mine = [s for s in range(len(free)) if part.server_part[s] == part.job_part[job]]
-    eligible = [free[s] for s in mine if there[s]]
-    if sum(eligible) < demand * tasks or not eligible:
-        absent = sum(int(part.capacity[s, 0]) for s in mine if not there[s])
-        return "outage" if sum(eligible) + absent >= demand * tasks else "full"
-    left = tasks
-    for room in eligible:
-        taken = 0
-        while left and room - taken >= demand:
-            taken, left = taken + demand, left - 1
-    if left:
+    """Reason at an instant: every choice of servers is tried, then the rule is followed by its definition."""
+    arrays = world.arrays
+    mine = [s for s in range(len(free)) if arrays.server_part[s] == arrays.job_part[job]]
+    roles = [
+        Gang(
+            tasks=int(tasks),
+            demand=[int(demand[0])],
+            capacity=[[int(arrays.capacity[s, 0])] for s in mine],
+            free=[[free[s]] for s in mine],
+            there=[there[s] for s in mine],
+        )
+        for tasks, demand in zip(arrays.gang[job], arrays.demand[job], strict=False)
+    ]
+    whole = sum(role.tasks * role.demand[0] for role in roles)
+    here = [free[s] for s in mine if there[s]]
+    if sum(here) < whole or not here:
+        absent = sum(int(arrays.capacity[s, 0]) for s in mine if not there[s])
+        return "outage" if sum(here) + absent >= whole else "full"
+    if not some_choice_holds(roles):
         return "fragmented"
-    if not any_servers and not any(room >= demand * tasks for room in eligible):
-        return "no_server"
+    if rule is not None:
+        placed = [DEFINITIONS[rule](roles[0])] if len(roles) == 1 else choice_of_both(roles, rule)
+        if not any(placed):
+            return "no_server"
     return "behind" if ahead else "policy"
+
+
+def agree_with_replay(world: World, result: RunResult, declared: dict[str, object]) -> None:
+    """The reasons at every instant are those of the naive replay."""
+    free = naive_free(world, result)
+    rule = declared.get("placement")
+    assert rule is None or isinstance(rule, str)
+    for job, found in enumerate(explain_all(world, result, **declared)):
+        for wait in found.waits:
+            for time_us in (each for each in free if wait.begin_s <= each / 1e6 < wait.end_s):
+                [part] = [part for part in wait.parts if part.begin_s <= time_us / 1e6 < part.end_s]
+                expected = naive_reason(world, job, *free[time_us], rule=rule, ahead=part.reason == "behind")
+                assert part.reason == expected
 
 
 @few
 @given(world=failing_worlds(), policy=policies())
 def test_reasons_agree_with_a_replay_instant_by_instant(world: World, policy: PolicyChoice) -> None:
-    result = replay(world, policy.create())
-    free = naive_free(world, result)
-    any_servers = policy.params["placement"] in ("pooled", "spread", "load_balance")
-    for job, found in enumerate(explain_all(world, result, **policy.params)):
-        for wait in found.waits:
-            for time_us in (each for each in free if wait.begin_s <= each / 1e6 < wait.end_s):
-                [part] = [part for part in wait.parts if part.begin_s <= time_us / 1e6 < part.end_s]
-                behind = part.reason == "behind"
-                expected = naive_reason(world, job, *free[time_us], any_servers=any_servers, ahead=behind)
-                assert part.reason == expected
+    agree_with_replay(world, replay(world, policy.create()), policy.params)
+
+
+@few
+@given(world=failing_gangs(), policy=policies() | st.sampled_from(WITHOUT_RULE))
+def test_reasons_of_workers_and_parameter_servers_agree_with_a_replay(
+    world: World, policy: PolicyChoice
+) -> None:
+    agree_with_replay(world, replay(world, policy.create()), policy.params)
+
+
+@few
+@given(world=failing_worlds() | failing_gangs(), rule=st.sampled_from(RULE_NAMES))
+def test_with_backfill_and_no_preemption_a_job_that_its_rule_can_place_never_waits(
+    world: World, rule: str
+) -> None:
+    result = replay(world, "fifo", placement=rule, backfill=True)
+    reasons = {
+        part.reason
+        for found in explain_all(world, result, placement=rule, backfill=True)
+        for wait in found.waits
+        for part in wait.parts
+    }
+    assert reasons <= {"outage", "full", "fragmented", "no_server"}
 
 
 def naive_ahead(world: World, result: RunResult) -> dict[tuple[str, float], set[tuple[str, float, float]]]:
@@ -260,8 +338,8 @@ def test_a_rule_that_wants_one_server_waits_where_tasks_would_fit_on_two(
     assert [part.reason for wait in found.waits for part in wait.parts] == reasons
     for part in (part for wait in found.waits for part in wait.parts):
         assert part.text == (
-            "no single server has room; placement rule consolidate, which gives it a single server: "
-            "needs 2 gpu, 2 gpu free on 2 servers"
+            "there is room on several servers, on no single one; placement rule consolidate gives it a "
+            "single server: needs 2 gpu, 2 gpu free on 2 servers"
         )
 
 
@@ -298,6 +376,31 @@ def test_the_rows_of_one_start_are_one_start() -> None:
     [found] = explain_all(world, replay(world, "fifo"), placement="consolidate", backfill=False)
     starts = [name for _, name, _ in event_rows(found) if name.startswith("started")]
     assert starts == ["started (worker)", "started (ps)"]
+
+
+def test_a_job_with_room_waits_for_the_next_slot_of_a_policy_without_a_rule() -> None:
+    # Both servers of one GPU come back at 43 s. The worker and the parameter server fit on them together, on
+    # none alone. Slots begin every 10 s.
+    changes = [(0, 0, DOWN), (0, 1, DOWN), (43, 0, UP), (43, 1, UP)]
+    world = elastic_world([0], [profile()], [1.0, 1.0], {"slot_s": 10.0}, changes=changes)
+    [found] = explain_all(world, replay(world, "load_balance"))
+    assert [(part.reason, part.begin_s, part.end_s) for part in found.waits[0].parts] == [
+        ("outage", 0, 43),
+        ("policy", 43, 50),
+    ]
+
+
+def test_two_roles_that_fit_apart_and_not_together_find_the_capacity_in_pieces() -> None:
+    # J1 leaves 600 of s0, J2 300 of s1. J3 asks for two workers of 200 and a parameter server of 500: the
+    # workers or the parameter server fit on s0, and s1 holds one worker.
+    jobs = [training_of((1, 400), (1, 0)), training_of((1, 700), (1, 0)), training_of((2, 200), (1, 500))]
+    world = elastic_world([0, 0, 1], jobs, [1.0, 1.0])
+    found = explain_all(world, replay(world, "fifo", placement="pooled"), placement="pooled", backfill=False)
+    part = found[2].waits[0].parts[0]
+    assert part.reason == "fragmented"
+    assert part.cause == (
+        "free capacity is in pieces, where its workers and its parameter servers do not fit together"
+    )
 
 
 def test_waits_of_elastic_jobs_add_up() -> None:

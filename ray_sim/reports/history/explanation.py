@@ -172,7 +172,9 @@ class RunExplainer:
     def _wait(self, job: int, row: int, arrival_us: int | None) -> Wait:
         stretches = self._explainer.stretches(row, arrival_us)
         resource = self._resource(job, stretches)
-        ahead = rows_ahead(self.waits, row, self.facts.job_part[self.waits.job] == self.facts.job_part[job])
+        ahead = rows_ahead(
+            self.waits, row, self.facts.arrays.job_part[self.waits.job] == self.facts.arrays.job_part[job]
+        )
         _, first = np.unique(self.waits.job[ahead], return_index=True)
         rivals = self.waits.job[ahead[np.sort(first)]]
         unit = list(self.facts.resources.values())[resource]

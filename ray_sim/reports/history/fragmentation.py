@@ -33,7 +33,7 @@ def fragmentation(facts: RunFacts, free: FreeCapacity, waits: Waits, times_us: I
     evenly = np.linspace(0, len(times_us) - 1, min(len(times_us), MOST_INSTANTS)).round()
     instants = times_us[np.unique(evenly.astype(np.int64))]
     by_time = np.argsort(free.time_us, kind="stable")
-    state = np.zeros_like(facts.capacity)
+    state = np.zeros_like(facts.arrays.capacity)
     ends = np.searchsorted(free.time_us[by_time], instants, side="right")
     shares, begin = [], 0
     for time_us, end in zip(instants.tolist(), ends.tolist(), strict=True):
@@ -60,7 +60,7 @@ def _share(facts: RunFacts, free: IntArray, job: int | None) -> float:
     total = pieces.sum(axis=0)
     if not needed.any() or not (total > 0).any():
         return 0.0
-    wanted = np.minimum(whole, facts.capacity[mine].max(axis=0))[needed]
+    wanted = np.minimum(whole, facts.arrays.capacity[mine].max(axis=0))[needed]
     useful = np.all(pieces >= wanted, axis=1)
     lost = pieces[~useful].sum(axis=0)
     return float(np.max(lost[total > 0] / total[total > 0]))

@@ -56,14 +56,14 @@ def free_capacity(facts: RunFacts, history: History) -> FreeCapacity:
     """Reconstruct the free capacity of every server from placements and changes of servers."""
     stays = history.holdings
     amounts = stays.amounts(facts)
-    n_servers, none = len(facts.servers), np.zeros_like(facts.capacity)
+    n_servers, none = len(facts.servers), np.zeros_like(facts.arrays.capacity)
     changed_us, changed, up = history.outages
-    offered = np.where(up[:, None], 1, -1) * facts.capacity[changed]
-    first = facts.capacity * facts.there[:, None]
+    offered = np.where(up[:, None], 1, -1) * facts.arrays.capacity[changed]
+    first = facts.arrays.capacity * facts.there[:, None]
     time_us = np.concatenate([np.full(n_servers, START_US), stays.begin_us, stays.end_us, changed_us])
     server = np.concatenate([np.arange(n_servers), stays.server, stays.server, changed])
     free = np.concatenate([first, -amounts, amounts, offered])
-    absent = np.concatenate([facts.capacity - first, none[stays.server], none[stays.server], -offered])
+    absent = np.concatenate([facts.arrays.capacity - first, none[stays.server], none[stays.server], -offered])
     order = np.lexsort((time_us, server))
     server, time_us = server[order], time_us[order]
     last = np.append((np.diff(server) != 0) | (np.diff(time_us) != 0), True) if len(server) else order

@@ -17,11 +17,14 @@ LABELS = {
     Reason.OUTAGE: "servers unavailable",
     Reason.FULL: "servers full",
     Reason.FRAGMENTED: "free capacity in pieces",
-    Reason.NO_SERVER: "no single server",
+    Reason.NO_SERVER: "placement rule finds no servers",
     Reason.BEHIND: "behind other jobs",
     Reason.POLICY: "decision of the policy",
 }
 """Heading of each reason in tables."""
+
+_TASKS = ("worker", "parameter server")
+"""Tasks of each role."""
 
 _WITHOUT_CAPACITY = frozenset({Reason.NOT_ARRIVED, Reason.CHUNKS})
 """Reasons that are not about the capacity of servers."""
@@ -80,19 +83,27 @@ def _cause(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_serve
         case Reason.FULL:
             return f"{'its vc' if facts.partitions else 'the cluster'} is full"
         case Reason.FRAGMENTED:
-            tasks = int(facts.gang[job, 0])
-            fitting = min(int(stretches.tasks[n]), tasks)
-            return f"free capacity is in pieces, where {fitting} of {tasks} tasks fit"
+            return f"free capacity is in pieces, {_fitting(facts.arrays.gang[job], stretches.tasks[n])}"
         case Reason.NO_SERVER:
-            rule = f"; placement rule {facts.placement}" if facts.placement else ""
-            must = ", which gives it a single server" if one_server else ""
-            return f"no single server has room{rule}{must}"
+            where = "on several servers, on no single one" if one_server else "for all its tasks"
+            does = "gives it a single server" if one_server else "finds no servers for them"
+            return f"there is room {where}; placement rule {facts.placement} {does}"
         case Reason.BEHIND:
             jobs = f"{int(stretches.ahead[n]):,} waiting job{'s' if stretches.ahead[n] != 1 else ''}"
             strict = "; no job passes one that does not fit" if facts.strict else ""
             return f"there is room, but {jobs} started first{strict}"
         case Reason.POLICY:
             return "there is room, and the policy does not start it yet"
+
+
+def _fitting(gang: IntArray, fitting: IntArray) -> str:
+    """Clause on the first role whose tasks do not all fit; if each role fits, on the roles together."""
+    lacking = np.flatnonzero(fitting < gang)
+    if not len(lacking):
+        return "where its workers and its parameter servers do not fit together"
+    role = int(lacking[0])
+    kind = f"{_TASKS[role]}s" if (gang > 0).sum() > 1 else "tasks"
+    return f"where {int(fitting[role]):,} of {int(gang[role]):,} {kind} fit"
 
 
 def rejection_text(facts: RunFacts, job: int, reason: str | None) -> str:
@@ -103,8 +114,8 @@ def rejection_text(facts: RunFacts, job: int, reason: str | None) -> str:
     if not eligible.any():
         return "rejected on arrival: no server belongs to its partition"
     whole = facts.whole_demand(job)
-    total = amounts(facts, facts.capacity[eligible].sum(axis=0), of=whole)
-    largest = amounts(facts, facts.capacity[eligible].max(axis=0), of=whole)
+    total = amounts(facts, facts.arrays.capacity[eligible].sum(axis=0), of=whole)
+    largest = amounts(facts, facts.arrays.capacity[eligible].max(axis=0), of=whole)
     return (
         f"rejected on arrival: needs {amounts(facts, whole)}; {_servers(facts, job)} have {total} when "
         f"empty, the largest of them {largest}"
@@ -126,5 +137,5 @@ def amounts(facts: RunFacts, quanta: IntArray, of: IntArray | None = None) -> st
 
 def _servers(facts: RunFacts, job: int) -> str:
     count = int(facts.eligible(job).sum())
-    where = f" of vc {facts.partitions[int(facts.job_part[job])]}" if facts.partitions else ""
+    where = f" of vc {facts.partitions[int(facts.arrays.job_part[job])]}" if facts.partitions else ""
     return f"{count:,} server{'s' if count != 1 else ''}{where}"

@@ -7,7 +7,16 @@ from enum import IntEnum
 
 import numpy as np
 
-from ray_sim.kernels.core.arrays import CHUNK, PARAMETER_SERVER
+from ray_sim.kernels.core.arrays import CHUNK, I8, PARAMETER_SERVER, new_scratch
+from ray_sim.kernels.core.room_over_time import (
+    FOUND,
+    MISSED,
+    NO_ROOM,
+    NO_RULE,
+    RoomState,
+    ServerSteps,
+    judge_room,
+)
 from ray_sim.model.units import BoolArray, IntArray
 from ray_sim.reports.history.free_capacity import FreeCapacity, tasks_that_fit
 from ray_sim.reports.history.holdings import History
@@ -20,8 +29,8 @@ ONE_SERVER = frozenset({"consolidate", "first_fit"})
 _MOST_ROOMS = 8
 """Demands whose room over time is kept."""
 
-ANY_SERVERS = frozenset({"pooled", "spread", "load_balance"})
-"""Placement rules that start a job wherever its tasks fit."""
+_ANY_SERVERS = frozenset({"pooled", "spread", "load_balance"})
+"""Placement rules that start a job of one role wherever its tasks fit."""
 
 
 class Reason(IntEnum):
@@ -38,11 +47,11 @@ class Reason(IntEnum):
     FRAGMENTED = 4
     """Enough is free in sum, and no choice of servers holds all its tasks."""
     NO_SERVER = 5
-    """Its tasks fit on several servers, on no single one."""
+    """All its tasks fit, and the policy's placement rule finds no servers for it."""
     BEHIND = 6
-    """It fits; jobs that waited at the same time started first."""
+    """There is room; jobs that waited at the same time started first."""
     POLICY = 7
-    """It fits, and no waiting job started before it."""
+    """There is room, and no waiting job started before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +66,8 @@ class Stretches:
     reason: IntArray
     free: IntArray
     """(n, R) free quanta of the eligible servers in sum."""
-    servers: IntArray
-    """Eligible servers that hold a whole gang at that time."""
     tasks: IntArray
-    """Tasks of its first role that fit on the eligible servers together."""
+    """(n, roles) tasks of each role that fit on the eligible servers together if there are no others."""
     ahead: IntArray
     """Jobs that waited at that time and started first."""
 
@@ -70,8 +77,8 @@ class Explainer:
 
     def __init__(self, facts: RunFacts, history: History, free: FreeCapacity, waits: Waits) -> None:
         self._facts, self._history, self._free, self._waits = facts, history, free, waits
-        self._wait_part = facts.job_part[waits.job]
-        self._rooms: dict[bytes, tuple[IntArray, _Room]] = {}
+        self._wait_part = facts.arrays.job_part[waits.job]
+        self._rooms: dict[int, tuple[IntArray, _Room]] = {}
 
     def stretches(self, row: int, arrival_us: int | None = None) -> Stretches:
         """Reasons of one row of the waits.
@@ -83,7 +90,9 @@ class Explainer:
         job = int(self._waits.job[row])
         begin, end = int(self._waits.begin_us[row]), int(self._waits.end_us[row])
         times, room = self._room(job)
-        ahead_times, ahead = ahead_over_time(self._waits, row, self._wait_part == self._facts.job_part[job])
+        ahead_times, ahead = ahead_over_time(
+            self._waits, row, self._wait_part == self._facts.arrays.job_part[job]
+        )
         fixed = [begin] if arrival_us is None or not begin < arrival_us < end else [begin, arrival_us]
         own = self._own_servers(job)
         cuts = np.concatenate([times, ahead_times, *own, fixed])
@@ -91,7 +100,7 @@ class Explainer:
         cuts = cuts[np.append(True, np.diff(cuts) != 0)]
         at = np.searchsorted(times, cuts, side="right") - 1
         n_ahead = ahead[np.searchsorted(ahead_times, cuts, side="right") - 1]
-        reason = self._reasons(job, room, at, n_ahead)
+        reason = self._reasons(room, at, n_ahead)
         if self._facts.chunked:
             reason[_covered(cuts, *own)] = Reason.CHUNKS
         if arrival_us is not None:
@@ -103,7 +112,6 @@ class Explainer:
             end_us=np.append(begins[1:], end),
             reason=reason[kept],
             free=room.free[at][kept],
-            servers=room.servers[at][kept],
             tasks=room.tasks[at][kept],
             ahead=n_ahead[kept],
         )
@@ -115,57 +123,76 @@ class Explainer:
         return stays.begin_us[mine], stays.end_us[mine]
 
     def _room(self, job: int) -> tuple[IntArray, _Room]:
-        """Room for a job on its servers after each change: times and values; kept for jobs like it."""
-        facts = self._facts
-        alike = [facts.job_part[job], *facts.gang[job], *facts.demand[job].ravel()]
-        key = np.array(alike, dtype=np.int64).tobytes()
-        if key not in self._rooms:
+        """Room for a job on its servers after each change: times and values; kept for jobs of its class."""
+        job_class = int(self._facts.arrays.job_class[job])
+        if job_class not in self._rooms:
             if len(self._rooms) == _MOST_ROOMS:
                 self._rooms.pop(next(iter(self._rooms)))
-            self._rooms[key] = self._new_room(job)
-        return self._rooms[key]
+            self._rooms[job_class] = self._new_room(job)
+        return self._rooms[job_class]
 
     def _new_room(self, job: int) -> tuple[IntArray, _Room]:
         facts = self._facts
         rows = self._free.of(facts.eligible(job))
         whole = facts.whole_demand(job)
-        roles = range(facts.gang.shape[1])
+        roles = range(facts.arrays.gang.shape[1])
         available = ~rows.absent.any(axis=1)
         holds = available & (rows.free >= whole).all(axis=1)
-        fitting = [available * tasks_that_fit(rows.free, facts.demand[job, role]) for role in roles]
+        fitting = [available * tasks_that_fit(rows.free, facts.arrays.demand[job, role]) for role in roles]
         servers = np.stack([available, holds, *fitting], axis=1).astype(np.int64)
         times, sums = rows.course(np.hstack([rows.free, rows.absent, servers]))
         n = rows.free.shape[1]
         free, absent, counts, tasks = np.split(sums, [n, 2 * n, 2 * n + 2], axis=1)
-        return times, _Room(free, absent, counts[:, 0], counts[:, 1], tasks)
+        lacks: BoolArray = np.any(free < whole, axis=1) | (counts[:, 0] == 0)
+        lacks_with_absent: BoolArray = np.any(free + absent < whole, axis=1)
+        verdict = np.full(len(times), FOUND, dtype=np.int8)
+        if not facts.chunked:
+            apart: BoolArray = np.any(tasks < facts.arrays.gang[job], axis=1)
+            verdict[apart] = NO_ROOM
+            self._judge(job, rows, times, ~lacks & ~apart & (counts[:, 1] == 0), verdict)
+        return times, _Room(free, tasks, lacks & ~lacks_with_absent, lacks, verdict)
 
-    def _reasons(self, job: int, room: _Room, at: IntArray, ahead: IntArray) -> IntArray:
+    def _judge(self, job: int, rows: FreeCapacity, times: IntArray, asked: BoolArray, verdict: I8) -> None:
+        """Set the verdicts at the instants asked: each role fits apart, and no server holds the gang.
+
+        A server that holds the whole gang is enough for every rule.
+        """
         facts = self._facts
-        if facts.chunked:
+        one_role = int((facts.arrays.gang[job] > 0).sum()) == 1
+        if one_role and (facts.rule == NO_RULE or facts.placement in _ANY_SERVERS):
+            verdict[asked] = FOUND
+        elif one_role and self.needs_one_server(job):
+            verdict[asked] = MISSED
+        elif asked.any():
+            arrays = facts.arrays
+            order = np.argsort(rows.time_us, kind="stable")
+            absent: BoolArray = np.any(rows.absent[order], axis=1)
+            steps = ServerSteps(rows.time_us[order], rows.server[order], rows.free[order], ~absent)
+            state = RoomState(
+                free=np.zeros_like(arrays.capacity),
+                there=np.zeros(len(arrays.capacity), dtype=np.bool_),
+                most=np.zeros(int(arrays.gang[job].min()) + 1, dtype=np.int64),
+            )
+            judge_room(facts.rule, arrays, job, steps, times, asked, state, new_scratch(arrays), verdict)
+
+    def _reasons(self, room: _Room, at: IntArray, ahead: IntArray) -> IntArray:
+        if self._facts.chunked:
             none_free = room.free[at][:, PARAMETER_SERVER] <= 0
             return np.where(none_free, int(Reason.FULL), int(Reason.CHUNKS))
-        whole = facts.whole_demand(job)
-        lacks: BoolArray = np.any(room.free[at] < whole, axis=1) | (room.available[at] == 0)
-        lacks_with_absent: BoolArray = np.any(room.free[at] + room.absent[at] < whole, axis=1)
-        apart: BoolArray = np.any(room.every_role[at] < facts.gang[job], axis=1)
-        single = room.servers[at] > 0
-        fits = np.where(ahead > 0, int(Reason.BEHIND), int(Reason.POLICY))
-        return np.select(
-            [lacks & ~lacks_with_absent, lacks, apart, ~single & (not self.takes_any_servers(job))],
-            [int(reason) for reason in (Reason.OUTAGE, Reason.FULL, Reason.FRAGMENTED, Reason.NO_SERVER)],
-            fits,
-        )
-
-    def takes_any_servers(self, job: int) -> bool:
-        """Whether the policy's placement rule starts the job wherever its tasks fit."""
-        one_role = int((self._facts.gang[job] > 0).sum()) == 1
-        return one_role and self._facts.placement in ANY_SERVERS
+        verdict = room.verdict[at]
+        holds = {
+            Reason.OUTAGE: room.outage[at],
+            Reason.FULL: room.lacks[at],
+            Reason.FRAGMENTED: verdict == NO_ROOM,
+            Reason.NO_SERVER: verdict == MISSED,
+            Reason.BEHIND: ahead > 0,
+        }
+        return np.select(list(holds.values()), [int(reason) for reason in holds], int(Reason.POLICY))
 
     def needs_one_server(self, job: int) -> bool:
         """Whether the policy's placement rule gives the job one server, as an empty one holds it."""
-        facts = self._facts
-        holds: BoolArray = np.all(facts.capacity >= facts.whole_demand(job), axis=1)
-        return facts.placement in ONE_SERVER and bool((holds & facts.eligible(job)).any())
+        arrays = self._facts.arrays
+        return self._facts.placement in ONE_SERVER and bool(arrays.class_single[arrays.job_class[job]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,19 +201,14 @@ class _Room:
 
     free: IntArray
     """(m, R)."""
-    absent: IntArray
-    """(m, R) capacity of unavailable servers."""
-    available: IntArray
-    """Number of available servers."""
-    servers: IntArray
-    """Servers that hold the whole gang."""
-    every_role: IntArray
+    tasks: IntArray
     """(m, roles) tasks of each role that fit if there are no others."""
-
-    @property
-    def tasks(self) -> IntArray:
-        """Tasks of the first role that fit."""
-        return self.every_role[:, 0]
+    outage: BoolArray
+    """Whether unavailable servers would be enough with what is free."""
+    lacks: BoolArray
+    """Whether less is free in sum than the gang needs, or no server is available."""
+    verdict: I8
+    """Whether there is room, see `ray_sim.kernels.core.room_over_time`; of instants that lack nothing."""
 
 
 def _covered(times: IntArray, begins: IntArray, ends: IntArray) -> BoolArray:

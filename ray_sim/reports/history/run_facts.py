@@ -9,6 +9,9 @@ from datetime import datetime
 import numpy as np
 import polars as pl
 
+from ray_sim.kernels.core.arrays import WorldArrays
+from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.kernels.core.room_over_time import NO_RULE
 from ray_sim.model.units import BoolArray, IntArray
 
 
@@ -19,21 +22,13 @@ class RunFacts:
     servers: tuple[str, ...]
     resources: Mapping[str, int]
     """Quanta in a unit of each resource, in the order of the arrays' axis."""
-    capacity: IntArray
-    """(S, R)."""
+    arrays: WorldArrays
+    """Capacities, gangs, demands and partitions; the roles of a gang are worker and parameter server."""
     there: BoolArray
     """(S,) servers that are available before the first event."""
     cloud: BoolArray
     """(S,) servers of a cloud."""
     job_ids: pl.Series
-    gang: IntArray
-    """(J, roles) tasks that each job asks for."""
-    demand: IntArray
-    """(J, roles, R) of one task; roles are worker and parameter server."""
-    server_part: IntArray
-    """(S,) partition of each server, -1 for none."""
-    job_part: IntArray
-    """(J,) partition of each job, -1 for none."""
     partitions: tuple[str, ...] | None
     """Names of the partitions; None where all servers are one."""
     chunked: bool
@@ -45,19 +40,26 @@ class RunFacts:
     epoch_utc: datetime | None = None
     """Instant of second 0 of the workload; None where submissions have no dates."""
 
+    @property
+    def rule(self) -> int:
+        """Number of the placement rule; `NO_RULE` if the policy declares none of `RULE_NAMES`."""
+        return RULE_NAMES.index(self.placement) if self.placement in RULE_NAMES else NO_RULE
+
     def eligible(self, job: int) -> BoolArray:
         """(S,) servers of the job's partition."""
-        mine: BoolArray = (self.server_part == self.job_part[job]) & (self.server_part >= 0)
+        part = self.arrays.server_part
+        mine: BoolArray = (part == self.arrays.job_part[job]) & (part >= 0)
         return mine
 
     def whole_demand(self, job: int) -> IntArray:
         """(R,) demand of the whole gang; of a chunked job one slot of each kind."""
         if self.chunked:
             return np.ones(len(self.resources), dtype=np.int64)
-        whole: IntArray = self.gang[job] @ self.demand[job, : self.gang.shape[1]]
+        whole: IntArray = self.arrays.gang[job] @ self.arrays.demand[job, : self.arrays.gang.shape[1]]
         return whole
 
     def amount(self, job: IntArray, role: IntArray, tasks: IntArray) -> IntArray:
         """(n, R) quanta that placements of these jobs, roles and numbers of tasks take."""
-        taken: IntArray = self.demand[job, np.minimum(role, self.demand.shape[1] - 1)] * tasks[:, None]
+        demand = self.arrays.demand
+        taken: IntArray = demand[job, np.minimum(role, demand.shape[1] - 1)] * tasks[:, None]
         return taken
