@@ -38,6 +38,12 @@ def test_a_server_whose_first_event_adds_it_is_not_there_before(tmp_path: Path) 
     assert found.at_first(2).tolist() == [True, False]
 
 
+def test_a_table_without_lines_changes_nothing(tmp_path: Path) -> None:
+    found = read_availability(table(tmp_path), CLUSTER)
+    assert len(found.time_us) == 0
+    assert found.at_first(2).tolist() == [True, True]
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
