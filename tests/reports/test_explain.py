@@ -17,6 +17,7 @@ from ray_sim.engine.world import World
 from ray_sim.experiments.explain import facts_of
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.model.job import TrainingProfile
+from ray_sim.model.parameters import resolve
 from ray_sim.model.readable import duration
 from ray_sim.model.result import RunResult
 from ray_sim.reports.history.explanation import Explanation, RunExplainer
@@ -148,7 +149,7 @@ def test_every_second_of_waiting_belongs_to_one_reason(world: World, policy: Pol
 
 
 def naive_reason(
-    world: World, job: int, free: list[int], there: list[bool], *, rule: str | None, ahead: int
+    world: World, job: int, free: list[int], there: list[bool], *, rule: str | None, behind: bool
 ) -> str:
     """Reason at an instant: every choice of servers is tried, then the rule is followed by its definition."""
     arrays = world.arrays
@@ -174,26 +175,56 @@ def naive_reason(
         placed = [DEFINITIONS[rule](roles[0])] if len(roles) == 1 else choice_of_both(roles, rule)
         if not any(placed):
             return "no_server"
-    return "behind" if ahead else "policy"
+    return "behind" if behind else "policy"
 
 
-def agree_with_replay(world: World, result: RunResult, declared: dict[str, object]) -> None:
+def naive_ahead(world: World, result: RunResult) -> dict[tuple[str, float], set[tuple[str, float, float]]]:
+    """Name, begin and end of the waits of the jobs that started while a job waited on, by job and begin."""
+    part = dict(zip(world.table.job_id, world.arrays.job_part.tolist(), strict=True))
+    since: dict[str, float] = {}
+    ahead: dict[tuple[str, float], set[tuple[str, float, float]]] = {}
+    rows = result.events.select("time_s", "event", "job_id").iter_rows()
+    for time_s, instant in groupby(rows, key=lambda row: row[0]):
+        started = []
+        for _, event, job in instant:
+            if event in ("submit", "stop", "lose"):
+                since.setdefault(job, time_s)
+            elif event in ("start", "reject", "finish", "evict") and job in since:
+                begin = since.pop(job)
+                started += [(job, begin)] if event == "start" and begin < time_s else []
+        for job, begin in started:
+            for other, from_s in since.items():
+                if part[other] == part[job] and from_s < time_s:
+                    ahead.setdefault((other, from_s), set()).add((job, begin, time_s))
+    return ahead
+
+
+def parameters_of(policy: PolicyChoice) -> dict[str, object]:
+    """Parameters of a policy with their values, as they are declared for a stored run."""
+    return dict(resolve(policy.name, policy.create().parameters, policy.params))
+
+
+def agree_with_replay(world: World, result: RunResult, policy: PolicyChoice) -> None:
     """The reasons at every instant are those of the naive replay."""
     free = naive_free(world, result)
+    declared = parameters_of(policy)
     rule = declared.get("placement")
     assert rule is None or isinstance(rule, str)
+    ahead = naive_ahead(world, result)
     for job, found in enumerate(explain_all(world, result, **declared)):
         for wait in found.waits:
+            rows = ahead.get((found.job_id, wait.begin_s), set())
             for time_us in (each for each in free if wait.begin_s <= each / 1e6 < wait.end_s):
                 [part] = [part for part in wait.parts if part.begin_s <= time_us / 1e6 < part.end_s]
-                expected = naive_reason(world, job, *free[time_us], rule=rule, ahead=part.reason == "behind")
-                assert part.reason == expected
+                now = sum(begin <= time_us / 1e6 < end for _, begin, end in rows)
+                behind = now > 0 or declared.get("backfill") is False
+                assert part.reason == naive_reason(world, job, *free[time_us], rule=rule, behind=behind)
 
 
 @few
 @given(world=failing_worlds(), policy=policies())
 def test_reasons_agree_with_a_replay_instant_by_instant(world: World, policy: PolicyChoice) -> None:
-    agree_with_replay(world, replay(world, policy.create()), policy.params)
+    agree_with_replay(world, replay(world, policy.create()), policy)
 
 
 @few
@@ -201,7 +232,7 @@ def test_reasons_agree_with_a_replay_instant_by_instant(world: World, policy: Po
 def test_reasons_of_workers_and_parameter_servers_agree_with_a_replay(
     world: World, policy: PolicyChoice
 ) -> None:
-    agree_with_replay(world, replay(world, policy.create()), policy.params)
+    agree_with_replay(world, replay(world, policy.create()), policy)
 
 
 @few
@@ -217,22 +248,6 @@ def test_with_backfill_and_no_preemption_a_job_that_its_rule_can_place_never_wai
         for part in wait.parts
     }
     assert reasons <= {"outage", "full", "fragmented", "no_server"}
-
-
-def naive_ahead(world: World, result: RunResult) -> dict[tuple[str, float], set[tuple[str, float, float]]]:
-    """Name, begin and end of the waits of the jobs that started while a job waited, by job and begin."""
-    part = dict(zip(world.table.job_id, world.arrays.job_part.tolist(), strict=True))
-    since: dict[str, float] = {}
-    ahead: dict[tuple[str, float], set[tuple[str, float, float]]] = {}
-    for time_s, event, job in result.events.select("time_s", "event", "job_id").iter_rows():
-        if event in ("submit", "stop"):
-            since[job] = time_s
-        elif event in ("start", "reject", "finish") and job in since:
-            begin = since.pop(job)
-            for other, from_s in since.items():
-                if event == "start" and part[other] == part[job] and begin < time_s > from_s:
-                    ahead.setdefault((other, from_s), set()).add((job, begin, time_s))
-    return ahead
 
 
 @few
@@ -316,7 +331,7 @@ def test_a_job_that_fits_waits_for_the_head_of_a_strict_queue() -> None:
     ]
     assert reasons == [[], [], [("full", 1, 5)], [("behind", 2, 5)], []]
     assert found[3].waits[0].parts[0].text == (
-        "there is room, but 1 waiting job started first; no job passes one that does not fit: "
+        "there is room, but a job before it in the queue does not fit, and no job passes that one: "
         "needs 0.5 gpu, 1.5 gpu free on 2 servers"
     )
     assert found[4].rejection == (
@@ -351,6 +366,29 @@ def test_a_task_larger_than_each_piece_waits_for_one_piece() -> None:
     assert [(part.reason, part.end_s) for part in wait.parts] == [("fragmented", 4)]
     assert wait.parts[0].text == (
         "free capacity is in pieces, where 0 of 1 tasks fit: needs 0.9 gpu, 1 gpu free on 2 servers"
+    )
+
+
+def test_jobs_that_start_at_one_instant_are_not_ahead_of_each_other() -> None:
+    # Both jobs fit on the four GPUs from 1 on, and start at the slot boundary at 10; J1 is no reason for J2.
+    world = elastic_world([0, 1, 1], [profile(), profile(), profile()], [8.0], {"slot_s": 10.0})
+    found = explain_all(world, replay(world, "load_balance"))
+    assert [[(part.reason, part.ahead) for part in each.waits[0].parts] for each in found[1:]] == [
+        [("policy", 0)],
+        [("policy", 0)],
+    ]
+
+
+def test_a_strict_queue_holds_a_job_back_though_the_job_before_it_starts_at_the_same_instant() -> None:
+    # J1 holds 3 of 4 GPUs until 10. J3 (2 GPUs, 5 s) is first by run time and does not fit, so J2 (1 GPU,
+    # 50 s) waits beside a free GPU. Both start at 10, J2 first in the events.
+    world = world_of([Job(0, 3, 10), Job(1, 1, 50), Job(1, 2, 5)], [4.0])
+    found = explain_all(world, replay(world, "sjf"), placement="consolidate", backfill=False)
+    assert [(part.reason, part.begin_s, part.end_s) for part in found[1].waits[0].parts] == [
+        ("behind", 1, 10)
+    ]
+    assert found[1].waits[0].parts[0].cause == (
+        "there is room, but a job before it in the queue does not fit, and no job passes that one"
     )
 
 

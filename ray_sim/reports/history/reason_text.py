@@ -88,6 +88,8 @@ def _cause(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_serve
             where = "on several servers, on no single one" if one_server else "for all its tasks"
             does = "gives it a single server" if one_server else "finds no servers for them"
             return f"there is room {where}; placement rule {facts.placement} {does}"
+        case Reason.BEHIND if stretches.ahead[n] == 0:
+            return "there is room, but a job before it in the queue does not fit, and no job passes that one"
         case Reason.BEHIND:
             jobs = f"{int(stretches.ahead[n]):,} waiting job{'s' if stretches.ahead[n] != 1 else ''}"
             strict = "; no job passes one that does not fit" if facts.strict else ""

@@ -49,7 +49,7 @@ class Reason(IntEnum):
     NO_SERVER = 5
     """All its tasks fit, and the policy's placement rule finds no servers for it."""
     BEHIND = 6
-    """There is room; jobs that waited at the same time started first."""
+    """There is room; jobs that waited at the same time started first, or the queue is strict."""
     POLICY = 7
     """There is room, and no waiting job started before it."""
 
@@ -180,12 +180,15 @@ class Explainer:
             none_free = room.free[at][:, PARAMETER_SERVER] <= 0
             return np.where(none_free, int(Reason.FULL), int(Reason.CHUNKS))
         verdict = room.verdict[at]
+        in_strict_queue = (
+            self._facts.strict and self._facts.rule != NO_RULE
+        )  # it would start if it were first
         holds = {
             Reason.OUTAGE: room.outage[at],
             Reason.FULL: room.lacks[at],
             Reason.FRAGMENTED: verdict == NO_ROOM,
             Reason.NO_SERVER: verdict == MISSED,
-            Reason.BEHIND: ahead > 0,
+            Reason.BEHIND: (ahead > 0) | in_strict_queue,
         }
         return np.select(list(holds.values()), [int(reason) for reason in holds], int(Reason.POLICY))
 

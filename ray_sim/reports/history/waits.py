@@ -65,9 +65,7 @@ def _running_most(values: IntArray, job: IntArray) -> IntArray:
 
 
 def ahead_over_time(waits: Waits, row: int, rivals: BoolArray) -> tuple[IntArray, IntArray]:
-    """Number of jobs that wait at the same time as a row of `waits` and start before it.
-
-    In a strict queue with a fixed order these are the jobs ahead of it.
+    """Number of jobs that wait at the same time as a row of `waits` and start at an earlier instant.
 
     Parameters
     ----------
@@ -89,8 +87,11 @@ def ahead_over_time(waits: Waits, row: int, rivals: BoolArray) -> tuple[IntArray
 
 
 def rows_ahead(waits: Waits, row: int, rivals: BoolArray) -> IntArray:
-    """Rows of `waits`, in order of their starts, that overlap a row and end by an earlier start."""
-    overlaps = (waits.begin_us < waits.end_us[row]) & (waits.end_us > waits.begin_us[row])
+    """Rows of `waits`, in order of their starts, that overlap a row and end by a start at an earlier instant.
+
+    The order of events within an instant is that of the jobs, and says nothing about who was first.
+    """
+    overlaps = (waits.end_us > waits.begin_us[row]) & (waits.end_us < waits.end_us[row])
     ahead = np.flatnonzero(
         rivals & overlaps & (waits.order < waits.order[row]) & (waits.job != waits.job[row])
     )
