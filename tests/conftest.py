@@ -40,6 +40,20 @@ def _turn(item: pytest.Item) -> int:
     return 1 if item.path.relative_to(REPOSITORY / "tests").parts[0] in WITHOUT_KERNELS else 2
 
 
+COMMAND = "command"
+"""Name of the property with which a test records a command of the documentation that it ran."""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List the commands of the documentation that ran."""
+    reports = terminalreporter.stats.get("passed", [])
+    ran = {value: None for report in reports for name, value in report.user_properties if name == COMMAND}
+    if ran:
+        terminalreporter.section(f"{len(ran)} commands of the documentation were run")
+        for command in ran:
+            terminalreporter.write_line(str(command))
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out files all of whose tests start Ray where none is asked for: importing them takes seconds."""
     if "not ray" not in config.getvalue("markexpr") or collection_path.suffix != ".py":

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import typer
 
 from ray_sim.cli.app import app
+from tests.conftest import COMMAND
 from tests.page_commands import REPOSITORY, copy_project, files_of, run_steps, steps_of
 
 DOCS = REPOSITORY / "docs"
@@ -95,7 +97,9 @@ def _usage_error(command: str, group: typer.core.TyperGroup) -> str:
 @pytest.mark.slow
 @pytest.mark.docs
 @pytest.mark.parametrize("page", HOW_TOS)
-def test_every_command_of_a_how_to_runs_as_written(page: str, tmp_path: Path) -> None:
+def test_every_command_of_a_how_to_runs_as_written(
+    page: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     copy_project(tmp_path)
     text = (DOCS / page).read_text()
     for example in (DOCS / "examples").glob("*.py"):
@@ -105,4 +109,5 @@ def test_every_command_of_a_how_to_runs_as_written(page: str, tmp_path: Path) ->
     start = steps_of((DOCS / "start.md").read_text())
     run_steps([step for step in start if "convert" in step.command], tmp_path)
     steps = [step for step in steps_of(text) if step.command.startswith("ray-sim ")]
-    run_steps([step for step in steps if _is_run(step.command)], tmp_path)
+    for command in run_steps([step for step in steps if _is_run(step.command)], tmp_path):
+        record_property(COMMAND, command)

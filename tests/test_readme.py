@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ray_sim.policies.registry import BUILT_IN
+from tests.conftest import COMMAND
 from tests.page_commands import (
     REPOSITORY,
     Step,
@@ -44,7 +46,9 @@ def test_the_readme_counts_and_names_every_policy() -> None:
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.docs
-def test_every_command_of_the_readme_runs_as_written(project: Path) -> None:
+def test_every_command_of_the_readme_runs_as_written(
+    project: Path, record_property: Callable[[str, object], None]
+) -> None:
     in_python, own_policy = blocks_of(README, "python")
     name = own_policy.partition("\n")[0].removeprefix("# ")
     (project / name).write_text(own_policy)
@@ -57,6 +61,8 @@ def test_every_command_of_the_readme_runs_as_written(project: Path) -> None:
         [sys.executable, "-c", in_python], cwd=project, env=environment(), capture_output=True, check=False
     )
     assert code.returncode == 0, code.stderr
+    for command in outputs:
+        record_property(COMMAND, command)
 
 
 @pytest.mark.ray
@@ -64,13 +70,14 @@ def test_every_command_of_the_readme_runs_as_written(project: Path) -> None:
 @pytest.mark.docs
 @pytest.mark.parametrize("page", ["start.md", "own_csv.md"])
 def test_every_command_of_a_tutorial_runs_as_written_and_prints_what_the_page_shows(
-    page: str, project: Path
+    page: str, project: Path, record_property: Callable[[str, object], None]
 ) -> None:
     text = (REPOSITORY / "docs" / page).read_text()
     for name, content in files_of(text).items():
         (project / name).write_text(content)
     steps = steps_of(text)
-    run_steps(steps, project)
+    for command in run_steps(steps, project):
+        record_property(COMMAND, command)
     assert sum(len(step.shown) for step in steps) > 20
     assert {"sweep", "compare", "report"} <= {step.command.split()[1] for step in steps}
 
