@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from ray_sim.kernels.core.arrays import I64, new_scratch
 from ray_sim.kernels.core.placement import RULE_NAMES, place
-from tests.naive_placement import DEFINITIONS, Gang, Placement, free_of, gangs, world_with
+from tests.naive_placement import DEFINITIONS, Gang, Placement
+from tests.random_gangs import free_of, gangs, world_with
 from tests.worlds import Job, world_of
 
 every_rule = pytest.mark.parametrize("rule", RULE_NAMES)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import groupby
 
 import numpy as np
 import pytest
@@ -30,9 +28,9 @@ from ray_sim.reports.submission_times import utc_text
 from tests import history
 from tests.chunk_worlds import ChunkJob, Server, chunk_world
 from tests.elastic_worlds import elastic_world
-from tests.naive_placement import DEFINITIONS, Gang, choice_of_both, some_choice_holds
 from tests.proofs import instances
 from tests.random_worlds import PolicyChoice, policies, server_changes, worlds
+from tests.reports.naive_reasons import naive_ahead, naive_free, naive_reason
 from tests.training import profile
 from tests.worlds import DOWN, UP, Job, availability, cluster_of, job_table, replay, world_of
 
@@ -86,40 +84,6 @@ def free_of(world: World, result: RunResult) -> tuple[History, FreeCapacity]:
     return events, free_capacity(facts, events)
 
 
-def held_by_role(world: World, result: RunResult) -> list[tuple[int, Counter[tuple[str, int, str]]]]:
-    """Tasks by job, role and server after each instant, from the events alone."""
-    held: Counter[tuple[str, int, str]] = Counter()
-    after = []
-    columns = result.events.select("time_s", "event", "job_id", "server", "role", "count")
-    for time_s, instant in groupby(columns.iter_rows(), key=lambda row: row[0]):
-        for (kind, job), rows in groupby(instant, key=lambda row: (row[1], row[2])):
-            if kind in ("start", "move", "stop", "finish", "evict", "lose"):
-                for each in [key for key in held if key[0] == job]:
-                    del held[each]
-            if kind in ("start", "move"):
-                held.update({(job, int(row[4] == "ps"), row[3]): row[5] for row in rows})
-        after.append((round(time_s * 1e6), held.copy()))
-    return after
-
-
-def naive_free(world: World, result: RunResult) -> dict[int, tuple[list[int], list[bool]]]:
-    """Free milli-GPUs of every server after each instant, and whether it is there, from the events."""
-    there = dict(zip(world.cluster.server_names, world.there.tolist(), strict=True))
-    size = dict(zip(world.cluster.server_names, world.cluster.capacity[:, 0].tolist(), strict=True))
-    demand = dict(zip(world.table.job_id, world.arrays.demand[:, :, 0].tolist(), strict=True))
-    rows = [(round(row[0] * 1e6), row[1], row[3]) for row in result.events.iter_rows()]
-    found = {}
-    for time_us, held in held_by_role(world, result):
-        for _, event, server in (row for row in rows if row[0] == time_us):
-            if event in ("server_down", "server_up"):
-                there[server] = event == "server_up"
-        free = {name: size[name] * there[name] for name in size}
-        for (job, role, server), tasks in held.items():
-            free[server] -= demand[job][role] * tasks
-        found[time_us] = list(free.values()), list(there.values())
-    return found
-
-
 @few
 @given(world=failing_worlds(), policy=policies())
 def test_free_capacity_is_what_servers_have_less_what_jobs_hold(world: World, policy: PolicyChoice) -> None:
@@ -146,57 +110,6 @@ def test_every_second_of_waiting_belongs_to_one_reason(world: World, policy: Pol
             waited += wait.end_s - wait.begin_s
         assert waited == pytest.approx(found.queue_s, abs=1e-6)
         assert sum(found.seconds_by_reason.values()) == pytest.approx(waited)
-
-
-def naive_reason(
-    world: World, job: int, free: list[int], there: list[bool], *, rule: str | None, behind: bool
-) -> str:
-    """Reason at an instant: every choice of servers is tried, then the rule is followed by its definition."""
-    arrays = world.arrays
-    mine = [s for s in range(len(free)) if arrays.server_part[s] == arrays.job_part[job]]
-    roles = [
-        Gang(
-            tasks=int(tasks),
-            demand=[int(demand[0])],
-            capacity=[[int(arrays.capacity[s, 0])] for s in mine],
-            free=[[free[s]] for s in mine],
-            there=[there[s] for s in mine],
-        )
-        for tasks, demand in zip(arrays.gang[job], arrays.demand[job], strict=False)
-    ]
-    whole = sum(role.tasks * role.demand[0] for role in roles)
-    here = [free[s] for s in mine if there[s]]
-    if sum(here) < whole or not here:
-        absent = sum(int(arrays.capacity[s, 0]) for s in mine if not there[s])
-        return "outage" if sum(here) + absent >= whole else "full"
-    if not some_choice_holds(roles):
-        return "fragmented"
-    if rule is not None:
-        placed = [DEFINITIONS[rule](roles[0])] if len(roles) == 1 else choice_of_both(roles, rule)
-        if not any(placed):
-            return "no_server"
-    return "behind" if behind else "policy"
-
-
-def naive_ahead(world: World, result: RunResult) -> dict[tuple[str, float], set[tuple[str, float, float]]]:
-    """Name, begin and end of the waits of the jobs that started while a job waited on, by job and begin."""
-    part = dict(zip(world.table.job_id, world.arrays.job_part.tolist(), strict=True))
-    since: dict[str, float] = {}
-    ahead: dict[tuple[str, float], set[tuple[str, float, float]]] = {}
-    rows = result.events.select("time_s", "event", "job_id").iter_rows()
-    for time_s, instant in groupby(rows, key=lambda row: row[0]):
-        started = []
-        for _, event, job in instant:
-            if event in ("submit", "stop", "lose"):
-                since.setdefault(job, time_s)
-            elif event in ("start", "reject", "finish", "evict") and job in since:
-                begin = since.pop(job)
-                started += [(job, begin)] if event == "start" and begin < time_s else []
-        for job, begin in started:
-            for other, from_s in since.items():
-                if part[other] == part[job] and from_s < time_s:
-                    ahead.setdefault((other, from_s), set()).add((job, begin, time_s))
-    return ahead
 
 
 def parameters_of(policy: PolicyChoice) -> dict[str, object]:
@@ -370,7 +283,7 @@ def test_a_task_larger_than_each_piece_waits_for_one_piece() -> None:
 
 
 def test_jobs_that_start_at_one_instant_are_not_ahead_of_each_other() -> None:
-    # Both jobs fit on the four GPUs from 1 on, and start at the slot boundary at 10; J1 is no reason for J2.
+    # J2 and J3 fit on the six free GPUs from 1 on, and both start at the slot boundary at 10.
     world = elastic_world([0, 1, 1], [profile(), profile(), profile()], [8.0], {"slot_s": 10.0})
     found = explain_all(world, replay(world, "load_balance"))
     assert [[(part.reason, part.ahead) for part in each.waits[0].parts] for each in found[1:]] == [
