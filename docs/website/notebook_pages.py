@@ -34,7 +34,7 @@ def executed(path: Path) -> Any:
     import nbclient
     import nbformat
 
-    notebook: Any = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]  # is untyped
+    notebook: Any = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]  # ships no types
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder, "work")
         work.mkdir()

@@ -16,9 +16,9 @@ from ray_sim.kernels.core.room_over_time import (
     MISSED,
     NO_ROOM,
     NO_RULE,
-    RoomState,
     ServerSteps,
     judge_room,
+    new_room_state,
 )
 from tests.naive_placement import Gang, choice_of_both, some_choice_holds
 from tests.proofs import instances
@@ -40,13 +40,9 @@ def verdicts(
         free=np.array([amounts for free, _ in states for amounts in free], dtype=np.int64),
         there=np.array([each for _, there in states for each in there]),
     )
-    state = RoomState(
-        free=np.zeros_like(arrays.capacity),
-        there=np.zeros(n, dtype=np.bool_),
-        most=np.zeros(int(arrays.gang[0].min()) + 1, dtype=np.int64),
-    )
     found = np.full(m, -1, dtype=np.int8)
     asked = np.ones(m, dtype=np.bool_)
+    state = new_room_state(arrays, 0)
     judge_room(rule, arrays, 0, steps, np.arange(m), asked, state, new_scratch(arrays), found)
     return [int(each) for each in found]
 

@@ -1,12 +1,14 @@
 """Whether a gang has room on servers whose free capacity changes, and whether a placement rule finds it.
 
-A gang has room if some choice of servers holds all its tasks at once. A rule may miss it: `consolidate`
-wants few servers, and the other rules place workers without a thought for parameter servers.
+A gang has room if some choice of servers holds all its tasks at once. A rule may not find it: `consolidate`
+wants few servers, and the other rules place the workers first and leave the rest to the parameter servers.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+import numpy as np
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import I8, I64, PARAMETER_SERVER, WORKER, Bool, Scratch, WorldArrays
@@ -38,6 +40,15 @@ class RoomState(NamedTuple):
     """(S,)."""
     most: I64
     """(1 + the smaller number of tasks of the gang's roles,), see `_has_room`."""
+
+
+def new_room_state(arrays: WorldArrays, job: int) -> RoomState:
+    """Return work space for the judgement of a job."""
+    return RoomState(
+        free=np.zeros_like(arrays.capacity),
+        there=np.zeros(len(arrays.capacity), dtype=np.bool_),
+        most=np.zeros(int(arrays.gang[job].min()) + 1, dtype=np.int64),
+    )
 
 
 @kernel

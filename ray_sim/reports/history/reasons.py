@@ -13,9 +13,9 @@ from ray_sim.kernels.core.room_over_time import (
     MISSED,
     NO_ROOM,
     NO_RULE,
-    RoomState,
     ServerSteps,
     judge_room,
+    new_room_state,
 )
 from ray_sim.model.units import BoolArray, IntArray
 from ray_sim.reports.history.free_capacity import FreeCapacity, tasks_that_fit
@@ -168,11 +168,7 @@ class Explainer:
             order = np.argsort(rows.time_us, kind="stable")
             absent: BoolArray = np.any(rows.absent[order], axis=1)
             steps = ServerSteps(rows.time_us[order], rows.server[order], rows.free[order], ~absent)
-            state = RoomState(
-                free=np.zeros_like(arrays.capacity),
-                there=np.zeros(len(arrays.capacity), dtype=np.bool_),
-                most=np.zeros(int(arrays.gang[job].min()) + 1, dtype=np.int64),
-            )
+            state = new_room_state(arrays, job)
             judge_room(facts.rule, arrays, job, steps, times, asked, state, new_scratch(arrays), verdict)
 
     def _reasons(self, room: _Room, at: IntArray, ahead: IntArray) -> IntArray:
@@ -180,9 +176,8 @@ class Explainer:
             none_free = room.free[at][:, PARAMETER_SERVER] <= 0
             return np.where(none_free, int(Reason.FULL), int(Reason.CHUNKS))
         verdict = room.verdict[at]
-        in_strict_queue = (
-            self._facts.strict and self._facts.rule != NO_RULE
-        )  # it would start if it were first
+        # A job that the rule can place starts when it is the first of a strict queue.
+        in_strict_queue = self._facts.strict and self._facts.rule != NO_RULE
         holds = {
             Reason.OUTAGE: room.outage[at],
             Reason.FULL: room.lacks[at],
