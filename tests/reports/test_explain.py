@@ -57,7 +57,7 @@ def training_of(workers: tuple[int, int], ps: tuple[int, int], samples: float = 
 @st.composite
 def failing_gangs(draw: st.DrawFn) -> World:
     """Jobs of workers and parameter servers in slots of 10 s, half of them on servers that come and go."""
-    sizes = st.sampled_from([0.5, 1.0, 1.0, 2.0])
+    sizes = st.sampled_from([0.0, 0.5, 1.0, 1.0, 2.0])
     gpus = draw(st.lists(sizes, min_size=1, max_size=4))
     demands = st.sampled_from([0, 250, 500, 500, 1000])
     submits = draw(st.lists(st.integers(0, 20).map(float), min_size=1, max_size=8))
@@ -319,6 +319,16 @@ def test_a_job_that_demands_nothing_waits_for_a_server() -> None:
     world = build_world(job_table([Job(3, 0, 5)]), cluster)
     [found] = explain_all(world, replay(world, "fifo"), placement="pooled", backfill=False)
     assert [(part.reason, part.begin_s, part.end_s) for part in found.waits[0].parts] == [("outage", 3, 7)]
+
+
+def test_a_job_that_demands_nothing_waits_for_servers_without_capacity_too() -> None:
+    # s0 has two GPUs and is away for 5-20, s1 has none and is away for 5-30. J2 asks for no GPU at 10.
+    changes = availability([(5, 0, DOWN), (5, 1, DOWN), (20, 0, UP), (30, 1, UP)])
+    world = build_world(
+        job_table([Job(0, 1, 1), Job(10, 0, 5)]), replace(cluster_of([2.0, 0.0]), availability=changes)
+    )
+    found = explain_all(world, replay(world, "fifo"), placement="pooled", backfill=False)[1]
+    assert [(part.reason, part.begin_s, part.end_s) for part in found.waits[0].parts] == [("outage", 10, 20)]
 
 
 def test_the_rows_of_one_start_are_one_start() -> None:

@@ -19,20 +19,20 @@ _ANY = np.iinfo(np.int32).max
 
 @dataclass(frozen=True, slots=True)
 class FreeCapacity:
-    """Free and unavailable quanta of each server after every change, in order of (server, time)."""
+    """Free quanta of each server, and whether it is available, after every change; by server, then time."""
 
     time_us: IntArray
     """(n,); each server has a first row at `START_US`."""
     server: IntArray
     free: IntArray
     """(n, R); below 0 for workers of chunks in a cloud, which has no slots for them."""
-    absent: IntArray
-    """(n, R) capacity of the server while it is unavailable, else 0."""
+    there: BoolArray
+    """(n,) whether the server is available."""
 
     def of(self, servers: BoolArray) -> FreeCapacity:
         """The rows of these servers, (S,)."""
         kept = servers[self.server]
-        return FreeCapacity(self.time_us[kept], self.server[kept], self.free[kept], self.absent[kept])
+        return FreeCapacity(self.time_us[kept], self.server[kept], self.free[kept], self.there[kept])
 
     def at(self, time_us: int) -> IntArray:
         """(S, R) free quanta after all events of this instant; only servers that have rows."""
@@ -56,14 +56,15 @@ def free_capacity(facts: RunFacts, history: History) -> FreeCapacity:
     """Reconstruct the free capacity of every server from placements and changes of servers."""
     stays = history.holdings
     amounts = stays.amounts(facts)
-    n_servers, none = len(facts.servers), np.zeros_like(facts.arrays.capacity)
+    n_servers = len(facts.servers)
     changed_us, changed, up = history.outages
-    offered = np.where(up[:, None], 1, -1) * facts.arrays.capacity[changed]
     first = facts.arrays.capacity * facts.there[:, None]
     time_us = np.concatenate([np.full(n_servers, START_US), stays.begin_us, stays.end_us, changed_us])
     server = np.concatenate([np.arange(n_servers), stays.server, stays.server, changed])
+    turn = np.where(up, 1, -1)
+    offered = turn[:, None] * facts.arrays.capacity[changed]
     free = np.concatenate([first, -amounts, amounts, offered])
-    absent = np.concatenate([facts.arrays.capacity - first, none[stays.server], none[stays.server], -offered])
+    turns = np.concatenate([facts.there[:, None], np.zeros((2 * len(stays), 1), np.int64), turn[:, None]])
     order = np.lexsort((time_us, server))
     server, time_us = server[order], time_us[order]
     last = np.append((np.diff(server) != 0) | (np.diff(time_us) != 0), True) if len(server) else order
@@ -71,7 +72,7 @@ def free_capacity(facts: RunFacts, history: History) -> FreeCapacity:
         time_us=time_us[last],
         server=server[last],
         free=_running_sums(free[order], server)[last],
-        absent=_running_sums(absent[order], server)[last],
+        there=_running_sums(turns[order], server)[last, 0] > 0,
     )
 
 

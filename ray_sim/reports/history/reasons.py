@@ -136,11 +136,11 @@ class Explainer:
         rows = self._free.of(facts.eligible(job))
         whole = facts.whole_demand(job)
         roles = range(facts.arrays.gang.shape[1])
-        available = ~rows.absent.any(axis=1)
-        holds = available & (rows.free >= whole).all(axis=1)
-        fitting = [available * tasks_that_fit(rows.free, facts.arrays.demand[job, role]) for role in roles]
-        servers = np.stack([available, holds, *fitting], axis=1).astype(np.int64)
-        times, sums = rows.course(np.hstack([rows.free, rows.absent, servers]))
+        absent = facts.arrays.capacity[rows.server] * ~rows.there[:, None]
+        holds = rows.there & (rows.free >= whole).all(axis=1)
+        fitting = [rows.there * tasks_that_fit(rows.free, facts.arrays.demand[job, role]) for role in roles]
+        servers = np.stack([rows.there, holds, *fitting], axis=1).astype(np.int64)
+        times, sums = rows.course(np.hstack([rows.free, absent, servers]))
         n = rows.free.shape[1]
         free, absent, counts, tasks = np.split(sums, [n, 2 * n, 2 * n + 2], axis=1)
         lacks: BoolArray = np.any(free < whole, axis=1) | (counts[:, 0] == 0)
@@ -166,8 +166,7 @@ class Explainer:
         elif asked.any():
             arrays = facts.arrays
             order = np.argsort(rows.time_us, kind="stable")
-            absent: BoolArray = np.any(rows.absent[order], axis=1)
-            steps = ServerSteps(rows.time_us[order], rows.server[order], rows.free[order], ~absent)
+            steps = ServerSteps(rows.time_us[order], rows.server[order], rows.free[order], rows.there[order])
             state = new_room_state(arrays, job)
             judge_room(facts.rule, arrays, job, steps, times, asked, state, new_scratch(arrays), verdict)
 
