@@ -64,7 +64,7 @@ def failing_gangs(draw: st.DrawFn) -> World:
     jobs = []
     for _ in submits:
         workers, ps = [(draw(st.integers(1, 3)), draw(demands)) for _ in range(2)]
-        jobs.append(training_of(workers, ps, samples=draw(st.sampled_from([100, 300]))))
+        jobs.append(training_of(workers, ps, samples=draw(st.sampled_from([0, 100, 300]))))
     changes = draw(server_changes(len(gpus))) if draw(st.booleans()) else []
     return elastic_world(submits, jobs, gpus, {"slot_s": 10.0}, changes=changes)
 
@@ -329,6 +329,33 @@ def test_a_job_that_demands_nothing_waits_for_servers_without_capacity_too() -> 
     )
     found = explain_all(world, replay(world, "fifo"), placement="pooled", backfill=False)[1]
     assert [(part.reason, part.begin_s, part.end_s) for part in found.waits[0].parts] == [("outage", 10, 20)]
+
+
+def test_a_job_that_starts_and_finishes_in_one_instant_was_ahead_until_then() -> None:
+    # J1 holds both GPUs until 5. J2 runs for no time, J3 needs both GPUs: both fit only at 5, when J4, before
+    # J3 in the queue, takes one GPU for 5 s. So J3 waits on after J2 has started.
+    world = world_of([Job(0, 2, 5), Job(1, 1, 0), Job(1, 1, 5), Job(2, 2, 1)], [2.0])
+    result = replay(world, "fifo")
+    assert result.jobs["start_s"].to_list() == [0, 5, 5, 10]
+    found = explain_all(world, result, placement="pooled", backfill=False)[3]
+    assert [each.job_id for each in found.waits[0].ahead] == ["J2", "J3"]
+    assert [part.ahead for part in found.waits[0].parts] == [2]
+
+
+def test_a_job_waits_behind_one_that_has_nothing_to_train() -> None:
+    # J1 trains for 10.8 s. At the slot boundary at 20 J2 starts, has no samples and finishes at once; its
+    # GPUs are free again, and J3 waits for the next boundary.
+    jobs = [profile(samples=100, epochs=1), profile(samples=0), profile(samples=100, epochs=1)]
+    world = elastic_world([0, 1, 2], jobs, [2.0], {"slot_s": 20.0})
+    result = replay(world, "load_balance")
+    assert result.jobs["start_s"].to_list() == [0, 20, 40]
+    [wait] = explain_all(world, result)[2].waits
+    assert [(part.reason, part.end_s, part.ahead) for part in wait.parts] == [
+        ("full", 10.8, 1),
+        ("behind", 20, 1),
+        ("policy", 40, 0),
+    ]
+    assert [each.job_id for each in wait.ahead] == ["J2"]
 
 
 def test_the_rows_of_one_start_are_one_start() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from ray_sim.kernels.core.arrays import CHUNK
+from ray_sim.kernels.core.arrays import CHUNK, START
 from ray_sim.model.units import BoolArray, IntArray
 from ray_sim.reports.history.holdings import History, whole_us
 
@@ -17,7 +17,8 @@ class Waits:
     """Intervals [begin, end) in which a job waits, (n,) each, in order of (job, begin).
 
     A job waits from its submission to its end while it holds nothing; a chunked job while none of its chunks
-    makes progress. The intervals of a job add up to its ``queue_s``.
+    makes progress. Every start ends a wait, also one after which the job holds nothing in the same instant.
+    The intervals of a job add up to its ``queue_s``.
     """
 
     job: IntArray
@@ -41,15 +42,16 @@ def find_waits(history: History, jobs: pl.DataFrame, *, chunked: bool) -> Waits:
     """
     stays = history.holdings
     busy = (stays.role == CHUNK) == chunked
+    starts = np.flatnonzero((history.kind == START) & ((history.role == CHUNK) == chunked))
     submit = whole_us(jobs["submit_s"])
     end = submit + whole_us(jobs["queue_s"].fill_null(0.0)) + whole_us(jobs["run_s"].fill_null(0.0))
     everyone = np.arange(len(submit))
     never = np.full(len(submit), len(history.time_us))
-    # A stay of no length at the submission and one at the end close the gaps before and after all stays.
-    job = np.concatenate([everyone, stays.job[busy], everyone])
-    begin = np.concatenate([submit, stays.begin_us[busy], end])
-    until = np.concatenate([submit, stays.end_us[busy], end])
-    first = np.concatenate([never, stays.first[busy], never])
+    # A stay of no length at the submission, each start and the end closes the gap before it.
+    job = np.concatenate([everyone, history.job[starts], stays.job[busy], everyone])
+    begin = np.concatenate([submit, history.time_us[starts], stays.begin_us[busy], end])
+    until = np.concatenate([submit, history.time_us[starts], stays.end_us[busy], end])
+    first = np.concatenate([never, starts, stays.first[busy], never])
     order = np.lexsort((first, begin, job))
     job, begin, until, first = job[order], begin[order], until[order], first[order]
     reached = _running_most(until, job)
