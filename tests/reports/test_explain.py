@@ -312,6 +312,17 @@ def test_servers_that_fail_are_the_reason_while_they_would_be_enough() -> None:
     result = replay(world, "fifo")
     found = explain_all(world, result, backfill=False)[1]
     assert [(part.reason, part.end_s) for part in found.waits[0].parts] == [("outage", 5)]
+    [part] = found.waits[0].parts
+    assert (part.free_by_resource, part.unavailable) == ({"gpu": 0}, 1)
+    assert part.free == "0 gpu on 2 servers, 1 unavailable"
+
+
+def test_a_demand_differs_in_the_text_from_a_little_less_that_is_free() -> None:
+    world = world_of([Job(0, 0.3, 5), Job(1, 1500.4, 1)], [1500.5])
+    found = explain_all(world, replay(world, "fifo"), placement="pooled", backfill=False)[1]
+    [part] = found.waits[0].parts
+    assert part.text == "the cluster is full: needs 1,500.4 gpu, 1,500.2 gpu free on 1 server"
+    assert (found.demand, part.free_by_resource) == ({"gpu": 1500.4}, {"gpu": 1500.2})
 
 
 def test_a_job_that_demands_nothing_waits_for_a_server() -> None:

@@ -49,6 +49,10 @@ class Part:
     """Demand of the job, e.g. ``8 gpu, 32 cpu``; empty where the reason is not capacity."""
     free: str
     """Free capacity at `begin_s`, e.g. ``0 gpu, 4 cpu on 2 servers``; empty as `needs`."""
+    free_by_resource: dict[str, float]
+    """Free at `begin_s` on the job's servers in sum, in the unit of each resource."""
+    unavailable: int
+    """Servers of the job that are unavailable at `begin_s`."""
     ahead: int
     """Jobs that waited at `begin_s` and started before this one."""
 
@@ -136,6 +140,7 @@ class RunExplainer:
         most_waits : number of its longest waits to explain; all by default
         """
         row = self._jobs.row(job, named=True)
+        demand = self._in_units(self.facts.whole_demand(job))
         arrival_s = row.get("arrival_s")
         arrival_us = None if arrival_s is None else round(arrival_s * US_PER_S)
         waits = tuple(self._wait(job, each, arrival_us) for each in self._longest(job, most_waits))
@@ -149,7 +154,7 @@ class RunExplainer:
             user=row["user"],
             status=row["status"],
             reason=row["reason"],
-            demand=self._in_units(self.facts.whole_demand(job)),
+            demand={name: amount for name, amount in demand.items() if amount},
             submit_s=row["submit_s"],
             after_first_s=row["submit_s"] - self._first_s,
             submit_utc=utc_text(self.facts.epoch_utc, row["submit_s"]),
@@ -203,6 +208,8 @@ class RunExplainer:
             cause=found.cause,
             needs=found.needs,
             free=f"{found.free} on {found.servers}" if found.needs else "",
+            free_by_resource=self._in_units(stretches.free[n]),
+            unavailable=int(stretches.unavailable[n]),
             ahead=int(stretches.ahead[n]),
         )
 
@@ -265,7 +272,7 @@ class RunExplainer:
 
     def _in_units(self, quanta: IntArray) -> dict[str, float]:
         amounts = zip(self.facts.resources.items(), quanta.tolist(), strict=True)
-        return {name: amount / unit for (name, unit), amount in amounts if amount}
+        return {name: amount / unit for (name, unit), amount in amounts}
 
 
 def _event_names(events: pl.DataFrame) -> Sequence[str]:

@@ -9,7 +9,7 @@ from ray_sim.model.readable import duration, number
 from ray_sim.model.result import JobStatus
 from ray_sim.model.text import shown
 from ray_sim.reports.history.explanation import Explanation, Part, Wait
-from ray_sim.reports.history.reason_text import LABELS
+from ray_sim.reports.history.reason_text import LABELS, amount_text
 from ray_sim.reports.history.reasons import Reason
 from ray_sim.reports.submission_times import after_first_text
 
@@ -34,7 +34,7 @@ _MOST_SERVERS = 4
 
 def headline_rows(found: Explanation) -> list[tuple[str, object]]:
     """Label and value of the facts of a job."""
-    needs = ", ".join(f"{number(amount)} {name}" for name, amount in found.demand.items())
+    needs = ", ".join(f"{amount_text(amount)} {name}" for name, amount in found.demand.items())
     reason = f", {found.reason}" if found.reason else ""
     rows: list[tuple[str, object]] = [("job", found.job_id), ("status", f"{found.status}{reason}")]
     rows += [(label, name) for label, name in (("vc", found.vc), ("user", found.user)) if name is not None]
@@ -93,7 +93,7 @@ def longest_parts(wait: Wait, most: int) -> Sequence[Part]:
     return sorted(longest, key=lambda part: part.begin_s)
 
 
-PART_COLUMNS = ("for", "jobs ahead", "reason", "demand", "free")
+PART_COLUMNS = ("for", "jobs ahead at begin", "reason", "demand", "free at begin")
 """Headings of `part_rows`."""
 
 
@@ -114,7 +114,7 @@ def longest_waits(found: Explanation, most: int) -> Sequence[Wait]:
 def others_rows(wait: Wait) -> list[tuple[str, object]]:
     """Holders of what the job needed, and jobs that started first."""
     holders = [f"{each.job_id} ({number(each.amount / 3600)} {wait.resource}-h)" for each in wait.holders]
-    ahead = [f"{each.job_id} ({number(each.amount)} {wait.resource})" for each in wait.ahead]
+    ahead = [f"{each.job_id} ({amount_text(each.amount)} {wait.resource})" for each in wait.ahead]
     hidden = wait.ahead_total - len(wait.ahead)
     if hidden > 0:
         ahead.append(f"{hidden:,} more")

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ray_sim.model.readable import number
 from ray_sim.model.units import IntArray
 from ray_sim.reports.history.reasons import Reason, Stretches
 from ray_sim.reports.history.run_facts import RunFacts
@@ -41,7 +40,7 @@ class ReasonText:
     free: str = ""
     """Free capacity of the same resources on the job's servers; empty as `needs`."""
     servers: str = ""
-    """Number of these servers, and their vc; empty as `needs`."""
+    """Number of these servers, their vc, and how many are unavailable; empty as `needs`."""
 
     @property
     def sentence(self) -> str:
@@ -64,7 +63,9 @@ def reason_text(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_
         return ReasonText(cause)
     whole = facts.whole_demand(job)
     free = amounts(facts, stretches.free[n], of=whole)
-    return ReasonText(cause, amounts(facts, whole), free, _servers(facts, job))
+    unavailable = int(stretches.unavailable[n])
+    servers = _servers(facts, job) + (f", {unavailable:,} unavailable" if unavailable else "")
+    return ReasonText(cause, amounts(facts, whole), free, servers)
 
 
 def _cause(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_server: bool) -> str:
@@ -133,8 +134,13 @@ def amounts(facts: RunFacts, quanta: IntArray, of: IntArray | None = None) -> st
     """
     named = np.flatnonzero((quanta if of is None else of) > 0)
     names, units = list(facts.resources), list(facts.resources.values())
-    parts = [f"{number(float(quanta[r] / units[r]))} {names[r]}" for r in named]
+    parts = [f"{amount_text(float(quanta[r] / units[r]))} {names[r]}" for r in named]
     return ", ".join(parts) or "nothing"
+
+
+def amount_text(amount: float) -> str:
+    """Amount with its decimals, at most three, so that a demand differs from a little less that is free."""
+    return f"{amount:,.3f}".rstrip("0").rstrip(".")
 
 
 def _servers(facts: RunFacts, job: int) -> str:

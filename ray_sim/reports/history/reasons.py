@@ -66,6 +66,8 @@ class Stretches:
     reason: IntArray
     free: IntArray
     """(n, R) free quanta of the eligible servers in sum."""
+    unavailable: IntArray
+    """(n,) eligible servers that are unavailable."""
     tasks: IntArray
     """(n, roles) tasks of each role that fit on the eligible servers together if there are no others."""
     ahead: IntArray
@@ -112,6 +114,7 @@ class Explainer:
             end_us=np.append(begins[1:], end),
             reason=reason[kept],
             free=room.free[at][kept],
+            unavailable=room.unavailable[at][kept],
             tasks=room.tasks[at][kept],
             ahead=n_ahead[kept],
         )
@@ -150,7 +153,8 @@ class Explainer:
             apart: BoolArray = np.any(tasks < facts.arrays.gang[job], axis=1)
             verdict[apart] = NO_ROOM
             self._judge(job, rows, times, ~lacks & ~apart & (counts[:, 1] == 0), verdict)
-        return times, _Room(free, tasks, lacks & ~lacks_with_absent, lacks, verdict)
+        unavailable = facts.eligible(job).sum() - counts[:, 0]
+        return times, _Room(free, unavailable, tasks, lacks & ~lacks_with_absent, lacks, verdict)
 
     def _judge(self, job: int, rows: FreeCapacity, times: IntArray, asked: BoolArray, verdict: I8) -> None:
         """Set the verdicts at the instants asked: each role fits apart, and no server holds the gang.
@@ -198,6 +202,7 @@ class _Room:
 
     free: IntArray
     """(m, R)."""
+    unavailable: IntArray
     tasks: IntArray
     """(m, roles) tasks of each role that fit if there are no others."""
     outage: BoolArray
