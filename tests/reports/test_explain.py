@@ -19,7 +19,13 @@ from ray_sim.model.parameters import resolve
 from ray_sim.model.readable import duration
 from ray_sim.model.result import RunResult
 from ray_sim.reports.history.explanation import Explanation, RunExplainer
-from ray_sim.reports.history.explanation_text import event_rows, headline_rows, others_rows, part_rows
+from ray_sim.reports.history.explanation_text import (
+    event_rows,
+    explanation_sections,
+    headline_rows,
+    others_rows,
+    part_rows,
+)
 from ray_sim.reports.history.free_capacity import FreeCapacity, free_capacity
 from ray_sim.reports.history.holdings import History, read_history
 from ray_sim.reports.history.waits import find_waits
@@ -323,6 +329,20 @@ def test_a_demand_differs_in_the_text_from_a_little_less_that_is_free() -> None:
     [part] = found.waits[0].parts
     assert part.text == "the cluster is full: needs 1,500.4 gpu, 1,500.2 gpu free on 1 server"
     assert (found.demand, part.free_by_resource) == ({"gpu": 1500.4}, {"gpu": 1500.2})
+
+
+def test_a_page_says_how_many_parts_of_a_wait_it_leaves_out() -> None:
+    # J1 holds one of two GPUs of s0 for 100 s. J2 wants a server with two. One is free on s1, which fails
+    # three times: the reasons are no_server and outage in turn.
+    changes = availability([(10 * n, 1, UP if n % 2 == 0 else DOWN) for n in range(1, 7)])
+    cluster = replace(cluster_of([2.0, 1.0]), availability=changes)
+    world = build_world(job_table([Job(0, 1, 100), Job(0, 2, 1)]), cluster)
+    result = replay(world, "fifo", placement="first_fit")
+    found = explain_all(world, result, placement="first_fit", backfill=False)[1]
+    [_, (title, lines)] = explanation_sections(found)
+    assert len(found.waits[0].parts) == 7
+    assert title == "waited 1 min 40 s: from 0 s to 1 min 40 s after its submission; its 4 longest parts of 7"
+    assert len(lines) == 4 + len(others_rows(found.waits[0]))
 
 
 def test_a_job_that_demands_nothing_waits_for_a_server() -> None:

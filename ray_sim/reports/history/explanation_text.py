@@ -140,5 +140,7 @@ def explanation_sections(found: Explanation) -> list[tuple[str, list[tuple[str, 
             for part in longest_parts(wait, MOST_IN_PAGE)
         ]
         lines += [(label, shown(text)) for label, text in others_rows(wait)]
-        sections.append((wait_title(found, wait), lines))
+        most = len(wait.parts) > MOST_IN_PAGE
+        shown_parts = f"; its {MOST_IN_PAGE} longest parts of {len(wait.parts):,}" if most else ""
+        sections.append((wait_title(found, wait) + shown_parts, lines))
     return sections
