@@ -359,7 +359,9 @@ def test_a_job_that_demands_nothing_waits_for_servers_without_capacity_too() -> 
         job_table([Job(0, 1, 1), Job(10, 0, 5)]), replace(cluster_of([2.0, 0.0]), availability=changes)
     )
     found = explain_all(world, replay(world, "fifo"), placement="pooled", backfill=False)[1]
-    assert [(part.reason, part.begin_s, part.end_s) for part in found.waits[0].parts] == [("outage", 10, 20)]
+    [part] = found.waits[0].parts
+    assert (part.reason, part.begin_s, part.end_s) == ("outage", 10, 20)
+    assert part.cause == "no server is available, and they would be enough"
 
 
 def test_a_job_that_starts_and_finishes_in_one_instant_was_ahead_until_then() -> None:

@@ -77,6 +77,8 @@ def _cause(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_serve
                 "no chunk makes progress: they upload, wait on workers, or are not dispatched; "
                 "the results do not tell which"
             )
+        case Reason.OUTAGE if stretches.unavailable[n] == facts.eligible(job).sum():
+            return "no server is available, and they would be enough"
         case Reason.OUTAGE:
             return "servers are unavailable, and would be enough with those that are free"
         case Reason.FULL if facts.chunked:
