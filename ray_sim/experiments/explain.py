@@ -18,6 +18,7 @@ from ray_sim.experiments.results.stored_runs import stored_scenario
 from ray_sim.experiments.run import read_base, realise
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, WorkloadSpec
+from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.parameters import resolve
 from ray_sim.model.result import RunResult
@@ -107,12 +108,17 @@ def facts_of(world: World, declared: dict[str, object]) -> RunFacts:
 
 
 def _declared(scenario: Scenario) -> dict[str, object]:
-    """Parameters of the policy with their values; those of the scenario if the policy cannot be loaded."""
+    """Parameters of the policy with their values; none if the policy cannot be loaded.
+
+    A parameter `placement` with choices that are no placement rules, as that of optimus, is left out.
+    """
     try:
         policy = create_policy(scenario.policy, scenario.params)
     except InvalidInputError:
-        return dict(scenario.params)
-    return dict(resolve(scenario.policy, policy.parameters, scenario.params))
+        return {}
+    values = resolve(scenario.policy, policy.parameters, scenario.params)
+    others = {each.name for each in policy.parameters if not set(each.choices) <= set(RULE_NAMES)}
+    return {name: value for name, value in values.items() if name != "placement" or name not in others}
 
 
 def _closest(name: str, known: Sequence[str]) -> str:

@@ -9,7 +9,13 @@ import polars as pl
 import pytest
 
 from ray_sim.cli import main
+from ray_sim.experiments.explain import run_facts
+from ray_sim.experiments.results.result_files import read_result
+from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.kernels.core.room_over_time import NO_RULE
 from tests.command_line import WEEK, answer, complaint
+
+ELASTIC = ["-w", "truth=placement", "--enrich", "optimus_nine_models"]
 
 
 @pytest.fixture
@@ -45,6 +51,24 @@ def test_explain_has_the_date_of_a_submission_that_comes_when_the_trace_says(
     # The synthetic Philly week begins on 2017-10-30 at 07:00 UTC.
     date = f"{datetime(2017, 10, 30, 7, tzinfo=UTC) + timedelta(seconds=last_s):%Y-%m-%d %H:%M}"
     assert found["submit_utc"] == (date if dated else None)
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        (["--policy", "sjf", "-p", "placement=spread"], RULE_NAMES.index("spread")),
+        # The placement `spread` of optimus is its own: each task on the freest server.
+        (
+            ["--policy", "optimus", "-p", "placement=spread", "-w", "slot_s=600", *ELASTIC],
+            NO_RULE,
+        ),
+    ],
+)
+def test_a_placement_of_a_policy_of_its_own_is_no_placement_rule(
+    options: list[str], rule: int, desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer(capsys, "run", *WEEK, *options, "-o", "out")
+    assert run_facts(Path("out"), read_result(Path("out"))).rule == rule
 
 
 def test_explain_names_the_closest_jobs_and_what_has_changed(
