@@ -22,6 +22,7 @@ from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.parameters import resolve
 from ray_sim.model.result import RunResult
+from ray_sim.model.units import IntArray
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.history.explanation import Explanation, RunExplainer
 from ray_sim.reports.history.run_facts import RunFacts
@@ -101,10 +102,17 @@ def facts_of(world: World, declared: dict[str, object]) -> RunFacts:
         cloud=world.cluster.in_cloud,
         job_ids=world.table.job_id,
         partitions=partition_names(world),
-        chunked=isinstance(world.facts, ChunkFacts),
+        ps_levels=_ps_levels(world),
         strict=declared.get("backfill") is False,
         placement=placement if isinstance(placement, str) else None,
     )
+
+
+def _ps_levels(world: World) -> tuple[IntArray, IntArray] | None:
+    if not isinstance(world.facts, ChunkFacts):
+        return None
+    eligible = world.facts.eligible
+    return eligible.ps_offer, eligible.ps_need
 
 
 def _declared(scenario: Scenario) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import groupby
 
+from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.world import World
 from ray_sim.model.result import RunResult
 from tests.naive_placement import DEFINITIONS, Gang, choice_of_both, some_choice_holds
@@ -93,3 +94,35 @@ def naive_ahead(world: World, result: RunResult) -> dict[tuple[str, float], set[
                 if part[other] == part[job] and from_s < time_s:
                     ahead.setdefault((other, from_s), set()).add((job, begin, time_s))
     return ahead
+
+
+def naive_chunk_reasons(world: World, result: RunResult) -> dict[int, dict[str, str]]:
+    """Reason of each chunked job at each instant, if it waits then: who holds which parameter server."""
+    facts = world.facts
+    assert isinstance(facts, ChunkFacts)
+    names = world.cluster.server_names
+    there = dict(zip(names, world.there.tolist(), strict=True))
+    slots = dict(zip(names, facts.ps.tolist(), strict=True))
+    memory = dict(zip(names, facts.eligible.ps_offer.tolist(), strict=True))
+    needed = dict(zip(world.table.job_id, facts.eligible.ps_need.tolist(), strict=True))
+    holds: dict[str, str] = {}
+    found = {}
+    rows = result.events.select("time_s", "event", "job_id", "server", "role").iter_rows()
+    for time_s, instant in groupby(rows, key=lambda row: row[0]):
+        for _, event, job, server, role in instant:
+            if event in ("server_down", "server_up"):
+                there[server] = event == "server_up"
+            elif role == "ps" and event in ("start", "move"):
+                holds[job] = server
+            elif role != "chunk" and event in ("stop", "lose", "finish", "evict"):
+                holds.pop(job, None)
+        reasons = {}
+        for job, least in needed.items():
+            left = {name: slots[name] - list(holds.values()).count(name) for name in names}
+            serving = [name for name in names if memory[name] >= least and slots[name]]
+            if job in holds or any(there[name] and left[name] > 0 for name in serving):
+                reasons[job] = "chunks"
+            else:
+                reasons[job] = "full" if all(there[name] for name in serving) else "outage"
+        found[round(time_s * 1e6)] = reasons
+    return found

@@ -32,11 +32,11 @@ from ray_sim.reports.history.waits import find_waits
 from ray_sim.reports.run_report import run_page
 from ray_sim.reports.submission_times import utc_text
 from tests import history
-from tests.chunk_worlds import ChunkJob, Server, chunk_world
+from tests.chunk_worlds import CLOUD, EDGE, ChunkJob, Server, chunk_world
 from tests.elastic_worlds import elastic_world
 from tests.proofs import instances
 from tests.random_worlds import PolicyChoice, policies, server_changes, worlds
-from tests.reports.naive_reasons import naive_ahead, naive_free, naive_reason
+from tests.reports.naive_reasons import naive_ahead, naive_chunk_reasons, naive_free, naive_reason
 from tests.training import profile
 from tests.worlds import DOWN, UP, Job, availability, cluster_of, job_table, replay, world_of
 
@@ -320,7 +320,7 @@ def test_servers_that_fail_are_the_reason_while_they_would_be_enough() -> None:
     assert [(part.reason, part.end_s) for part in found.waits[0].parts] == [("outage", 5)]
     [part] = found.waits[0].parts
     assert (part.free_by_resource, part.unavailable) == ({"gpu": 0}, 1)
-    assert part.free == "0 gpu on 2 servers, 1 unavailable"
+    assert part.free == "0 gpu on 1 of 2 servers, 1 unavailable"
 
 
 def test_a_demand_differs_in_the_text_from_a_little_less_that_is_free() -> None:
@@ -453,6 +453,46 @@ def test_a_chunked_job_waits_while_no_chunk_makes_progress() -> None:
     assert {part.reason for each in explain_all(world, result) for w in each.waits for part in w.parts} == {
         "chunks"
     }
+
+
+@st.composite
+def chunk_worlds(draw: st.DrawFn) -> World:
+    """Chunked jobs that want parameter servers of two sizes, which are few and come and go."""
+    servers = [
+        Server(
+            workers=draw(st.integers(0, 2)),
+            ps=draw(st.integers(0, 2)),
+            kind=draw(st.sampled_from([EDGE, EDGE, EDGE, CLOUD])),
+            ps_gib=draw(st.sampled_from([None, 4, 8])),
+        )
+        for _ in range(draw(st.integers(1, 4)))
+    ]
+    submits = sorted(draw(st.lists(st.integers(0, 20).map(float), min_size=1, max_size=6)))
+    jobs = [
+        ChunkJob(
+            submit,
+            chunks=draw(st.integers(1, 3)),
+            chunk_s=draw(st.integers(1, 8)),
+            upload_s=draw(st.integers(0, 3)),
+            cloud_upload_s=draw(st.integers(0, 12)),
+            ps_gib=draw(st.sampled_from([0, 6])),
+        )
+        for submit in submits
+    ]
+    return chunk_world(jobs, servers, slot_s=1.0, changes=draw(server_changes(len(servers))))
+
+
+@few
+@given(world=chunk_worlds(), policy=st.sampled_from(["chunk_fifo", "chunk_spt", "chunk_earliest_finish"]))
+def test_reasons_of_chunked_jobs_agree_with_a_replay(world: World, policy: str) -> None:
+    result = replay(world, policy)
+    expected = naive_chunk_reasons(world, result)
+    for found in explain_all(world, result):
+        for wait in found.waits:
+            for time_us, reasons in expected.items():
+                if wait.begin_s <= time_us / 1e6 < wait.end_s:
+                    [part] = [part for part in wait.parts if part.begin_s <= time_us / 1e6 < part.end_s]
+                    assert part.reason == reasons[found.job_id]
 
 
 @pytest.mark.parametrize(

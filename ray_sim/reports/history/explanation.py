@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import polars as pl
 
-from ray_sim.kernels.core.arrays import CHUNK, ROLE_NAMES
+from ray_sim.kernels.core.arrays import CHUNK, PARAMETER_SERVER, ROLE_NAMES, WORKER
 from ray_sim.model.result import JobStatus
 from ray_sim.model.units import US_PER_S, IntArray
 from ray_sim.reports.history.free_capacity import free_capacity
@@ -50,7 +50,7 @@ class Part:
     free: str
     """Free capacity at `begin_s`, e.g. ``0 gpu, 4 cpu on 2 servers``; empty as `needs`."""
     free_by_resource: dict[str, float]
-    """Free at `begin_s` on the job's servers in sum, in the unit of each resource."""
+    """Free at `begin_s` on the job's servers in sum, in the unit of each resource; empty as `needs`."""
     unavailable: int
     """Servers of the job that are unavailable at `begin_s`."""
     ahead: int
@@ -208,13 +208,16 @@ class RunExplainer:
             cause=found.cause,
             needs=found.needs,
             free=f"{found.free} on {found.servers}" if found.needs else "",
-            free_by_resource=self._in_units(stretches.free[n]),
+            free_by_resource=self._in_units(stretches.free[n]) if found.needs else {},
             unavailable=int(stretches.unavailable[n]),
             ahead=int(stretches.ahead[n]),
         )
 
     def _resource(self, job: int, stretches: Stretches) -> int:
         """Resource that lacked first in the wait; the first that the job needs if none did."""
+        if self.facts.chunked:
+            none_free = np.isin(stretches.reason, (Reason.FULL, Reason.OUTAGE))
+            return PARAMETER_SERVER if none_free.any() else WORKER
         whole = self.facts.whole_demand(job)
         lacked = np.flatnonzero((stretches.free < whole).any(axis=0))
         needed = np.flatnonzero(whole > 0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ray_sim.model.units import IntArray
+from ray_sim.model.units import BoolArray, IntArray
 from ray_sim.reports.history.reasons import Reason, Stretches
 from ray_sim.reports.history.run_facts import RunFacts
 
@@ -24,9 +24,6 @@ LABELS = {
 
 _TASKS = ("worker", "parameter server")
 """Tasks of each role."""
-
-_WITHOUT_CAPACITY = frozenset({Reason.NOT_ARRIVED, Reason.CHUNKS})
-"""Reasons that are not about the capacity of servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +56,11 @@ def reason_text(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_
     """
     cause = _cause(facts, job, stretches, n, one_server=one_server)
     reason = Reason(int(stretches.reason[n]))
-    if reason in _WITHOUT_CAPACITY or (reason is Reason.FULL and facts.chunked):
+    if facts.chunked or reason is Reason.NOT_ARRIVED:
         return ReasonText(cause)
     whole = facts.whole_demand(job)
     free = amounts(facts, stretches.free[n], of=whole)
-    unavailable = int(stretches.unavailable[n])
-    servers = _servers(facts, job) + (f", {unavailable:,} unavailable" if unavailable else "")
+    servers = _servers(facts, job, facts.eligible(job), int(stretches.unavailable[n]))
     return ReasonText(cause, amounts(facts, whole), free, servers)
 
 
@@ -77,12 +73,12 @@ def _cause(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_serve
                 "no chunk makes progress: they upload, wait on workers, or are not dispatched; "
                 "the results do not tell which"
             )
+        case Reason.FULL | Reason.OUTAGE if facts.chunked:
+            return _parameter_server_cause(facts, job, unavailable=int(stretches.unavailable[n]))
         case Reason.OUTAGE if stretches.unavailable[n] == facts.eligible(job).sum():
             return "no server is available, and they would be enough"
         case Reason.OUTAGE:
             return "servers are unavailable, and would be enough with those that are free"
-        case Reason.FULL if facts.chunked:
-            return f"no parameter server is free on {_servers(facts, job)}"
         case Reason.FULL:
             return f"{'its vc' if facts.partitions else 'the cluster'} is full"
         case Reason.FRAGMENTED:
@@ -99,6 +95,15 @@ def _cause(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_serve
             return f"there is room, but {jobs} started first{strict}"
         case Reason.POLICY:
             return "there is room, and the policy does not start it yet"
+
+
+def _parameter_server_cause(facts: RunFacts, job: int, *, unavailable: int) -> str:
+    """Sentence on a chunked job for which no parameter server is free."""
+    serving = facts.serving(job)
+    if not serving.any():
+        return "its partition has no parameter server"
+    where = _servers(facts, job, serving, unavailable)
+    return f"no parameter server for it is free on {where}; its chunks may upload or wait on workers too"
 
 
 def _fitting(gang: IntArray, fitting: IntArray) -> str:
@@ -118,12 +123,15 @@ def rejection_text(facts: RunFacts, job: int, reason: str | None) -> str:
     eligible = facts.eligible(job)
     if not eligible.any():
         return "rejected on arrival: no server belongs to its partition"
+    if facts.chunked:
+        return "rejected on arrival: no worker, or no parameter server, of its partition has enough memory"
     whole = facts.whole_demand(job)
     total = amounts(facts, facts.arrays.capacity[eligible].sum(axis=0), of=whole)
     largest = amounts(facts, facts.arrays.capacity[eligible].max(axis=0), of=whole)
+    servers = _servers(facts, job, eligible)
     return (
-        f"rejected on arrival: needs {amounts(facts, whole)}; {_servers(facts, job)} have {total} when "
-        f"empty, the largest of them {largest}"
+        f"rejected on arrival: needs {amounts(facts, whole)}; {servers} have {total} when empty, "
+        f"the largest of them {largest}"
     )
 
 
@@ -145,7 +153,10 @@ def amount_text(amount: float) -> str:
     return f"{amount:,.3f}".rstrip("0").rstrip(".")
 
 
-def _servers(facts: RunFacts, job: int) -> str:
-    count = int(facts.eligible(job).sum())
+def _servers(facts: RunFacts, job: int, servers: BoolArray, unavailable: int = 0) -> str:
+    """Number of these servers, (S,), of a job's partition, e.g. ``2 of 3 servers of vc a, 1 unavailable``."""
+    count = int(servers.sum())
+    some = f"{count - unavailable:,} of " if unavailable else ""
     where = f" of vc {facts.partitions[int(facts.arrays.job_part[job])]}" if facts.partitions else ""
-    return f"{count:,} server{'s' if count != 1 else ''}{where}"
+    rest = f", {unavailable:,} unavailable" if unavailable else ""
+    return f"{some}{count:,} server{'s' if count != 1 else ''}{where}{rest}"

@@ -38,12 +38,12 @@ class Reason(IntEnum):
 
     NOT_ARRIVED = 0
     """It is announced, and has not arrived."""
-    CHUNKS = 1
-    """A chunked job: no chunk makes progress, and a parameter server is held or free."""
-    OUTAGE = 2
+    OUTAGE = 1
     """Less is free in sum than it needs, or no server is available; all servers would have been enough."""
-    FULL = 3
-    """Less is free in sum than it needs."""
+    FULL = 2
+    """Less is free in sum than it needs; of a chunked job: it holds no parameter server, and none is free."""
+    CHUNKS = 3
+    """A chunked job: no chunk makes progress, and a parameter server is held or free."""
     FRAGMENTED = 4
     """Enough is free in sum, and no choice of servers holds all its tasks."""
     NO_SERVER = 5
@@ -65,7 +65,7 @@ class Stretches:
     end_us: IntArray
     reason: IntArray
     free: IntArray
-    """(n, R) free quanta of the eligible servers in sum."""
+    """(n, R) free quanta of the eligible servers in sum; of a chunked job (n, 1) free parameter servers."""
     unavailable: IntArray
     """(n,) eligible servers that are unavailable."""
     tasks: IntArray
@@ -103,8 +103,7 @@ class Explainer:
         at = np.searchsorted(times, cuts, side="right") - 1
         n_ahead = ahead[np.searchsorted(ahead_times, cuts, side="right") - 1]
         reason = self._reasons(room, at, n_ahead)
-        if self._facts.chunked:
-            reason[_covered(cuts, *own)] = Reason.CHUNKS
+        reason[_covered(cuts, *own)] = Reason.CHUNKS
         if arrival_us is not None:
             reason[cuts < arrival_us] = Reason.NOT_ARRIVED
         kept = np.append(True, np.diff(reason) != 0)
@@ -131,7 +130,8 @@ class Explainer:
         if job_class not in self._rooms:
             if len(self._rooms) == _MOST_ROOMS:
                 self._rooms.pop(next(iter(self._rooms)))
-            self._rooms[job_class] = self._new_room(job)
+            new = self._new_ps_room if self._facts.chunked else self._new_room
+            self._rooms[job_class] = new(job)
         return self._rooms[job_class]
 
     def _new_room(self, job: int) -> tuple[IntArray, _Room]:
@@ -149,12 +149,24 @@ class Explainer:
         lacks: BoolArray = np.any(free < whole, axis=1) | (counts[:, 0] == 0)
         lacks_with_absent: BoolArray = np.any(free + absent < whole, axis=1)
         verdict = np.full(len(times), FOUND, dtype=np.int8)
-        if not facts.chunked:
-            apart: BoolArray = np.any(tasks < facts.arrays.gang[job], axis=1)
-            verdict[apart] = NO_ROOM
-            self._judge(job, rows, times, ~lacks & ~apart & (counts[:, 1] == 0), verdict)
+        apart: BoolArray = np.any(tasks < facts.arrays.gang[job], axis=1)
+        verdict[apart] = NO_ROOM
+        self._judge(job, rows, times, ~lacks & ~apart & (counts[:, 1] == 0), verdict)
         unavailable = facts.eligible(job).sum() - counts[:, 0]
         return times, _Room(free, unavailable, tasks, lacks & ~lacks_with_absent, lacks, verdict)
+
+    def _new_ps_room(self, job: int) -> tuple[IntArray, _Room]:
+        """Parameter servers that may serve a chunked job."""
+        facts = self._facts
+        rows = self._free.of(facts.eligible(job))
+        serves = facts.serving(job)[rows.server]
+        free = np.where(serves, rows.free[:, PARAMETER_SERVER], 0)
+        absent = np.where(serves & ~rows.there, facts.arrays.capacity[rows.server, PARAMETER_SERVER], 0)
+        times, sums = rows.course(np.stack([free, absent, serves & ~rows.there], axis=1).astype(np.int64))
+        lacks = sums[:, 0] <= 0
+        none = np.zeros((len(times), facts.arrays.gang.shape[1]), dtype=np.int64)
+        verdict = np.full(len(times), FOUND, dtype=np.int8)
+        return times, _Room(sums[:, :1], sums[:, 2], none, lacks & (sums[:, 1] > 0), lacks, verdict)
 
     def _judge(self, job: int, rows: FreeCapacity, times: IntArray, asked: BoolArray, verdict: I8) -> None:
         """Set the verdicts at the instants asked: each role fits apart, and no server holds the gang.
@@ -175,15 +187,13 @@ class Explainer:
             judge_room(facts.rule, arrays, job, steps, times, asked, state, new_scratch(arrays), verdict)
 
     def _reasons(self, room: _Room, at: IntArray, ahead: IntArray) -> IntArray:
-        if self._facts.chunked:
-            none_free = room.free[at][:, PARAMETER_SERVER] <= 0
-            return np.where(none_free, int(Reason.FULL), int(Reason.CHUNKS))
         verdict = room.verdict[at]
         # A job that the rule can place starts when it is the first of a strict queue.
         in_strict_queue = self._facts.strict and self._facts.rule != NO_RULE
         holds = {
             Reason.OUTAGE: room.outage[at],
             Reason.FULL: room.lacks[at],
+            Reason.CHUNKS: np.full(len(at), self._facts.chunked),
             Reason.FRAGMENTED: verdict == NO_ROOM,
             Reason.NO_SERVER: verdict == MISSED,
             Reason.BEHIND: (ahead > 0) | in_strict_queue,
@@ -201,7 +211,7 @@ class _Room:
     """Room on the eligible servers, (m,) rows."""
 
     free: IntArray
-    """(m, R)."""
+    """(m, R), or (m, 1) of a chunked job."""
     unavailable: IntArray
     tasks: IntArray
     """(m, roles) tasks of each role that fit if there are no others."""

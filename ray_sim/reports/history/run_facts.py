@@ -9,7 +9,7 @@ from datetime import datetime
 import numpy as np
 import polars as pl
 
-from ray_sim.kernels.core.arrays import WorldArrays
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WorldArrays
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.core.room_over_time import NO_RULE
 from ray_sim.model.units import BoolArray, IntArray
@@ -31,14 +31,19 @@ class RunFacts:
     job_ids: pl.Series
     partitions: tuple[str, ...] | None
     """Names of the partitions; None where all servers are one."""
-    chunked: bool
-    """Whether workers train chunks; a job then waits while none of its chunks makes progress."""
+    ps_levels: tuple[IntArray, IntArray] | None
+    """Of chunked jobs: levels of memory that parameter servers offer, (S,), and that jobs need, (J,)."""
     strict: bool
     """Whether the policy declares that no job passes one that does not fit (``backfill=False``)."""
     placement: str | None
     """Placement rule that the policy declares; None where it declares none."""
     epoch_utc: datetime | None = None
     """Instant of second 0 of the workload; None where submissions have no dates."""
+
+    @property
+    def chunked(self) -> bool:
+        """Whether workers train chunks; a job then waits while none of its chunks makes progress."""
+        return self.ps_levels is not None
 
     @property
     def rule(self) -> int:
@@ -50,6 +55,13 @@ class RunFacts:
         part = self.arrays.server_part
         mine: BoolArray = (part == self.arrays.job_part[job]) & (part >= 0)
         return mine
+
+    def serving(self, job: int) -> BoolArray:
+        """(S,) servers of the partition of a chunked job whose parameter servers may serve it."""
+        assert self.ps_levels is not None, "only in worlds of chunked jobs"
+        offered, needed = self.ps_levels
+        may: BoolArray = self.eligible(job) & (offered >= needed[job])
+        return may & (self.arrays.capacity[:, PARAMETER_SERVER] > 0)
 
     def whole_demand(self, job: int) -> IntArray:
         """(R,) demand of the whole gang; of a chunked job one slot of each kind."""
