@@ -32,20 +32,20 @@ def explain(
         return
     print_rows(text.headline_rows(found))
     events = text.event_rows(found)
-    _print_title("events", len(events))
+    _print_title("events", len(events), "first")
     print_table(["after", "event", "servers: tasks"], events[:LONGEST])
     if len(found.waits) > LONGEST:
-        _print_title("waits", len(found.waits))
+        _print_title("waits", len(found.waits), "longest")
     for wait in text.longest_waits(found, LONGEST):
-        _print_title(text.wait_title(found, wait), len(wait.parts))
-        print_table(text.PART_COLUMNS, text.part_rows(wait, LONGEST))
+        _print_title(text.wait_title(found, wait), len(wait.parts), "longest")
+        print_table(text.PART_COLUMNS, text.part_rows(found, wait, LONGEST))
         print_rows(text.others_rows(wait))
 
 
-def _print_title(title: str, number: int) -> None:
-    """Print a heading, and how many of the entries below it are shown."""
+def _print_title(title: str, number: int, chosen: str) -> None:
+    """Print a heading, and which of the entries below it are shown if not all."""
     from ray_sim.cli.console import print_rows
 
-    hidden = f" ({LONGEST} of {number:,}; --json has all)" if number > LONGEST else ""
+    hidden = f" (the {chosen} {LONGEST} of {number:,}; --json has all)" if number > LONGEST else ""
     print_rows([("", "")])
     print_rows([(f"{title}{hidden}", "")])

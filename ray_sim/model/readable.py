@@ -15,6 +15,16 @@ def number(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
+def told_apart(amounts: Sequence[float]) -> list[str]:
+    """Texts with three decimals, or as many as tell the amounts and 0 apart; without zeros at the end."""
+    texts: list[str] = []
+    for decimals in range(3, 11):
+        texts = [f"{amount:,.{decimals}f}".rstrip("0").rstrip(".") for amount in amounts]
+        if len({"0", *texts}) == len({0.0, *amounts}):
+            break
+    return texts
+
+
 def constant_columns(rows: Sequence[Sequence[str]]) -> list[int]:
     """Columns after the first that have the same text in all of two or more rows."""
     if len(rows) < 2:

@@ -16,7 +16,6 @@ from ray_sim.experiments.explain import facts_of
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.model.job import TrainingProfile
 from ray_sim.model.parameters import resolve
-from ray_sim.model.readable import duration
 from ray_sim.model.result import RunResult
 from ray_sim.reports.history.explanation import Explanation, RunExplainer
 from ray_sim.reports.history.explanation_text import (
@@ -195,8 +194,10 @@ def test_a_wait_by_hand() -> None:
     assert [len(each.waits) for each in found] == [0, 0, 0, 1, 1]
     [wait] = found[3].waits
     assert [(part.begin_s, part.end_s, part.reason) for part in wait.parts] == [(2, 8, "full")]
-    assert wait.parts[0].text == "the cluster is full: needs 2 gpu, 0 gpu free on 2 servers"
-    assert part_rows(wait, 10) == [("6 s", 0, "the cluster is full", "2 gpu", "0 gpu on 2 servers")]
+    assert wait.parts[0].text == "too little is free in the cluster: needs 2 gpu; free: 0 gpu on 2 servers"
+    assert part_rows(found[3], wait, 10) == [
+        ("0 s", "6 s", 0, "too little is free in the cluster", "2 gpu", "0 gpu on 2 servers")
+    ]
     # GPU-seconds within 2-8: J3 12, J1 and J2 6 each.
     assert [(each.job_id, each.amount) for each in wait.holders] == [("J3", 12), ("J1", 6), ("J2", 6)]
     [wait] = found[4].waits
@@ -251,7 +252,7 @@ def test_a_job_that_fits_waits_for_the_head_of_a_strict_queue() -> None:
     assert reasons == [[], [], [("full", 1, 5)], [("behind", 2, 5)], []]
     assert found[3].waits[0].parts[0].text == (
         "there is room, but a job before it in the queue does not fit, and no job passes that one: "
-        "needs 0.5 gpu, 1.5 gpu free on 2 servers"
+        "needs 0.5 gpu; free: 1.5 gpu on 2 servers"
     )
     assert found[4].rejection == (
         "rejected on arrival: needs 5 gpu; 2 servers have 4 gpu when empty, the largest of them 2 gpu"
@@ -273,7 +274,7 @@ def test_a_rule_that_wants_one_server_waits_where_tasks_would_fit_on_two(
     for part in (part for wait in found.waits for part in wait.parts):
         assert part.text == (
             "there is room on several servers, on no single one; placement rule consolidate gives it a "
-            "single server: needs 2 gpu, 2 gpu free on 2 servers"
+            "single server: needs 2 gpu; free: 2 gpu on 2 servers"
         )
 
 
@@ -284,7 +285,7 @@ def test_a_task_larger_than_each_piece_waits_for_one_piece() -> None:
     [wait] = explain_all(world, result, placement="spread", backfill=False)[2].waits
     assert [(part.reason, part.end_s) for part in wait.parts] == [("fragmented", 4)]
     assert wait.parts[0].text == (
-        "free capacity is in pieces, where 0 of 1 tasks fit: needs 0.9 gpu, 1 gpu free on 2 servers"
+        "free capacity is in pieces, where 0 of 1 tasks fit: needs 0.9 gpu; free: 1 gpu on 2 servers"
     )
 
 
@@ -327,7 +328,7 @@ def test_a_demand_differs_in_the_text_from_a_little_less_that_is_free() -> None:
     world = world_of([Job(0, 0.3, 5), Job(1, 1500.4, 1)], [1500.5])
     found = explain_all(world, replay(world, "fifo"), placement="pooled", backfill=False)[1]
     [part] = found.waits[0].parts
-    assert part.text == "the cluster is full: needs 1,500.4 gpu, 1,500.2 gpu free on 1 server"
+    assert part.text == "too little is free in the cluster: needs 1,500.4 gpu; free: 1,500.2 gpu on 1 server"
     assert (found.demand, part.free_by_resource) == ({"gpu": 1500.4}, {"gpu": 1500.2})
 
 
@@ -361,7 +362,7 @@ def test_a_job_that_demands_nothing_waits_for_servers_without_capacity_too() -> 
     found = explain_all(world, replay(world, "fifo"), placement="pooled", backfill=False)[1]
     [part] = found.waits[0].parts
     assert (part.reason, part.begin_s, part.end_s) == ("outage", 10, 20)
-    assert part.cause == "no server is available, and they would be enough"
+    assert part.cause == "no server is available; together they would be enough"
 
 
 def test_a_job_that_starts_and_finishes_in_one_instant_was_ahead_until_then() -> None:
@@ -389,6 +390,25 @@ def test_a_job_waits_behind_one_that_has_nothing_to_train() -> None:
         ("policy", 40, 0),
     ]
     assert [each.job_id for each in wait.ahead] == ["J2"]
+
+
+def test_nobody_holds_what_a_job_without_demand_needs() -> None:
+    # J1 holds all GPUs until 10. J2 needs them and is first; J3 needs none and waits behind it.
+    world = world_of([Job(0, 2, 10), Job(1, 2, 5), Job(2, 0, 1)], [2.0])
+    found = explain_all(world, replay(world, "fifo"), placement="pooled", backfill=False)
+    assert [each.job_id for each in found[1].waits[0].holders] == ["J1"]
+    assert found[2].waits[0].holders == ()
+
+
+def test_a_part_of_the_waits_says_how_many_there_are() -> None:
+    # The least remaining time first, on one GPU: J1 is suspended for each of the four others.
+    world = world_of([Job(0, 1, 100), *[Job(10 * n, 1, n) for n in (1, 2, 3, 4)]], [1.0])
+    result = replay(world, "srtf")
+    explainer = RunExplainer(facts_of(world, {}), result.jobs, result.events)
+    found = explainer.explain(0, 2)
+    assert [(wait.begin_s, wait.end_s) for wait in found.waits] == [(30, 33), (40, 44)]
+    assert explanation_sections(found)[0][0] == "Why it waited in its 2 longest waits of 4: 7 s of 10 s"
+    assert explanation_sections(explainer.explain(0))[0][0] == "Why it waited"
 
 
 def test_the_rows_of_one_start_are_one_start() -> None:
@@ -448,6 +468,11 @@ def test_a_chunked_job_waits_while_no_chunk_makes_progress() -> None:
     waits = find_waits(events, result.jobs, chunked=True)
     total = np.bincount(waits.job, waits.end_us - waits.begin_us, minlength=2) / 1e6
     assert total.tolist() == result.jobs["queue_s"].to_list()
+    first = explain_all(world, result)[0]
+    assert event_rows(first)[2:4] == [
+        ("5 s", "started (chunk 0)", "s0"),
+        ("15 s", "finished (chunk 0)", "s0"),
+    ]
     chunks = events.holdings.role == 2
     assert (events.holdings.end_us - events.holdings.begin_us)[chunks].tolist() == [10_000_000] * 3
     assert {part.reason for each in explain_all(world, result) for w in each.waits for part in w.parts} == {
@@ -493,23 +518,3 @@ def test_reasons_of_chunked_jobs_agree_with_a_replay(world: World, policy: str) 
                 if wait.begin_s <= time_us / 1e6 < wait.end_s:
                     [part] = [part for part in wait.parts if part.begin_s <= time_us / 1e6 < part.end_s]
                     assert part.reason == reasons[found.job_id]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (None, "-"),
-        (0.0, "0 s"),
-        (1.5, "1.5 s"),
-        (59.7, "1 min"),
-        (3599.9, "1 h"),
-        (3660.0, "1 h 1 min"),
-        (84_960.0, "23 h 36 min"),
-        (86_399.0, "1 d"),
-        (90_000.0, "1 d 1 h"),
-        (1e7, "115 d 18 h"),
-        (-60.0, "-1 min"),
-    ],
-)
-def test_durations_have_their_two_largest_units(seconds: float | None, text: str) -> None:
-    assert duration(seconds) == text

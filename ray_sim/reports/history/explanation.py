@@ -106,6 +106,8 @@ class Explanation:
     """Sentence on a rejection; None for other jobs."""
     events: tuple[JobEvent, ...]
     waits: tuple[Wait, ...]
+    waits_total: int
+    """Number of all its waits; `waits` has the longest of them."""
     seconds_by_reason: dict[str, float]
 
     def to_dict(self) -> dict[str, object]:
@@ -165,6 +167,7 @@ class RunExplainer:
             rejection=rejection_text(self.facts, job, row["reason"]) if rejected else None,
             events=self._events(job),
             waits=waits,
+            waits_total=len(self.waits.job[self.waits.of(job)]),
             seconds_by_reason=dict(sorted(totals.items(), key=lambda item: -item[1])),
         )
 
@@ -225,6 +228,9 @@ class RunExplainer:
         return int(found[0]) if len(found) else 0
 
     def _holders(self, job: int, row: int, resource: int, unit: int) -> tuple[HolderOrRival, ...]:
+        """Jobs that held most of a resource within a wait; none if the job needs nothing."""
+        if not self.facts.whole_demand(job)[resource]:
+            return ()
         stays = self.history.holdings
         overlap = np.minimum(stays.end_us, self.waits.end_us[row]) - np.maximum(
             stays.begin_us, self.waits.begin_us[row]

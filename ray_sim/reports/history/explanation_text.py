@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from ray_sim.model.readable import duration, number
+from ray_sim.model.readable import duration, number, told_apart
 from ray_sim.model.result import JobStatus
 from ray_sim.model.text import shown
-from ray_sim.reports.history.explanation import Explanation, Part, Wait
-from ray_sim.reports.history.reason_text import LABELS, amount_text
+from ray_sim.reports.history.explanation import Explanation, JobEvent, Part, Wait
+from ray_sim.reports.history.reason_text import LABELS
 from ray_sim.reports.history.reasons import Reason
 from ray_sim.reports.submission_times import after_first_text
 
@@ -27,14 +27,13 @@ _EVENTS = {
 }
 MOST_IN_PAGE = 4
 """Number of waits, and of parts of each, in a page."""
-_ROUNDING_S = 1e-3
 _MOST_SERVERS = 4
 """Number of servers named in one line."""
 
 
 def headline_rows(found: Explanation) -> list[tuple[str, object]]:
     """Label and value of the facts of a job."""
-    needs = ", ".join(f"{amount_text(amount)} {name}" for name, amount in found.demand.items())
+    needs = ", ".join(f"{told_apart([amount])[0]} {name}" for name, amount in found.demand.items())
     reason = f", {found.reason}" if found.reason else ""
     rows: list[tuple[str, object]] = [("job", found.job_id), ("status", f"{found.status}{reason}")]
     rows += [(label, name) for label, name in (("vc", found.vc), ("user", found.user)) if name is not None]
@@ -70,9 +69,15 @@ def event_rows(found: Explanation) -> list[tuple[str, str, str]]:
         name = _EVENTS.get(event.event, event.event)
         if event.time_s > first_s.setdefault(event.event, event.time_s) and event.role != "chunk":
             name = again.get(event.event, name)
-        role = f" ({event.role})" if event.role else ""
-        rows.append((duration(event.time_s - found.submit_s), f"{name}{role}", _servers_text(event.servers)))
+        rows.append((duration(event.time_s - found.submit_s), *_event_texts(event, name)))
     return rows
+
+
+def _event_texts(event: JobEvent, name: str) -> tuple[str, str]:
+    """Event with its role, and its servers with their tasks; of a chunk its number, and its server."""
+    if event.role == "chunk":
+        return f"{name} (chunk {', '.join(map(str, event.servers.values()))})", ", ".join(event.servers)
+    return f"{name} ({event.role})" if event.role else name, _servers_text(event.servers)
 
 
 def _servers_text(servers: dict[str, int]) -> str:
@@ -93,16 +98,21 @@ def longest_parts(wait: Wait, most: int) -> Sequence[Part]:
     return sorted(longest, key=lambda part: part.begin_s)
 
 
-PART_COLUMNS = ("for", "jobs ahead at begin", "reason", "demand", "free at begin")
+PART_COLUMNS = ("after", "for", "jobs ahead at begin", "reason", "demand", "free at begin")
 """Headings of `part_rows`."""
 
 
-def part_rows(wait: Wait, most: int) -> list[tuple[str, int, str, str, str]]:
-    """Length, jobs ahead, reason, demand and free capacity of the longest parts of a wait."""
+def part_rows(found: Explanation, wait: Wait, most: int) -> list[tuple[str, str, int, str, str, str]]:
+    """Begin, length, jobs ahead, reason, demand and free capacity of the longest parts of a wait."""
     return [
-        (duration(part.end_s - part.begin_s), part.ahead, part.cause, part.needs or "-", part.free or "-")
+        (*_times(found, part), part.ahead, part.cause, part.needs or "-", part.free or "-")
         for part in longest_parts(wait, most)
     ]
+
+
+def _times(found: Explanation, part: Part) -> tuple[str, str]:
+    """Begin of a part after the submission, and its length."""
+    return duration(part.begin_s - found.submit_s), duration(part.end_s - part.begin_s)
 
 
 def longest_waits(found: Explanation, most: int) -> Sequence[Wait]:
@@ -114,7 +124,7 @@ def longest_waits(found: Explanation, most: int) -> Sequence[Wait]:
 def others_rows(wait: Wait) -> list[tuple[str, object]]:
     """Holders of what the job needed, and jobs that started first."""
     holders = [f"{each.job_id} ({number(each.amount / 3600)} {wait.resource}-h)" for each in wait.holders]
-    ahead = [f"{each.job_id} ({amount_text(each.amount)} {wait.resource})" for each in wait.ahead]
+    ahead = [f"{each.job_id} ({told_apart([each.amount])[0]} {wait.resource})" for each in wait.ahead]
     hidden = wait.ahead_total - len(wait.ahead)
     if hidden > 0:
         ahead.append(f"{hidden:,} more")
@@ -132,11 +142,14 @@ def explanation_sections(found: Explanation) -> list[tuple[str, list[tuple[str, 
         (LABELS[Reason[name.upper()]], f"{duration(seconds)}, {share_text(seconds, total)}")
         for name, seconds in found.seconds_by_reason.items()
     ]
-    part = f", in its {len(found.waits)} longest waits" if found.queue_s - total > _ROUNDING_S else ""
+    part = ""
+    if len(found.waits) < found.waits_total:
+        times = f"{duration(total)} of {duration(found.queue_s)}"
+        part = f" in its {len(found.waits)} longest waits of {found.waits_total:,}: {times}"
     sections = [(f"Why it waited{part}", [(shown(label), text) for label, text in reasons])]
     for wait in longest_waits(found, MOST_IN_PAGE):
         lines = [
-            (duration(part.end_s - part.begin_s), shown(part.text))
+            ("after {}, for {}".format(*_times(found, part)), shown(part.text))
             for part in longest_parts(wait, MOST_IN_PAGE)
         ]
         lines += [(label, shown(text)) for label, text in others_rows(wait)]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ray_sim.model.readable import told_apart
 from ray_sim.model.units import BoolArray, IntArray
 from ray_sim.reports.history.reasons import Reason, Stretches
 from ray_sim.reports.history.run_facts import RunFacts
@@ -14,7 +15,7 @@ LABELS = {
     Reason.NOT_ARRIVED: "not arrived yet",
     Reason.CHUNKS: "no chunk in progress",
     Reason.OUTAGE: "servers unavailable",
-    Reason.FULL: "servers full",
+    Reason.FULL: "too little free",
     Reason.FRAGMENTED: "free capacity in pieces",
     Reason.NO_SERVER: "placement rule finds no servers",
     Reason.BEHIND: "behind other jobs",
@@ -44,7 +45,7 @@ class ReasonText:
         """All of it in one line."""
         if not self.needs:
             return self.cause
-        return f"{self.cause}: needs {self.needs}, {self.free} free on {self.servers}"
+        return f"{self.cause}: needs {self.needs}; free: {self.free} on {self.servers}"
 
 
 def reason_text(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_server: bool) -> ReasonText:
@@ -58,10 +59,9 @@ def reason_text(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_
     reason = Reason(int(stretches.reason[n]))
     if facts.chunked or reason is Reason.NOT_ARRIVED:
         return ReasonText(cause)
-    whole = facts.whole_demand(job)
-    free = amounts(facts, stretches.free[n], of=whole)
+    needs, free = _amounts(facts, facts.whole_demand(job), stretches.free[n])
     servers = _servers(facts, job, facts.eligible(job), int(stretches.unavailable[n]))
-    return ReasonText(cause, amounts(facts, whole), free, servers)
+    return ReasonText(cause, needs, free, servers)
 
 
 def _cause(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_server: bool) -> str:
@@ -76,11 +76,11 @@ def _cause(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_serve
         case Reason.FULL | Reason.OUTAGE if facts.chunked:
             return _parameter_server_cause(facts, job, unavailable=int(stretches.unavailable[n]))
         case Reason.OUTAGE if stretches.unavailable[n] == facts.eligible(job).sum():
-            return "no server is available, and they would be enough"
+            return "no server is available; together they would be enough"
         case Reason.OUTAGE:
-            return "servers are unavailable, and would be enough with those that are free"
+            return "too little is free; with the unavailable servers it would be enough"
         case Reason.FULL:
-            return f"{'its vc' if facts.partitions else 'the cluster'} is full"
+            return f"too little is free in {'its vc' if facts.partitions else 'the cluster'}"
         case Reason.FRAGMENTED:
             return f"free capacity is in pieces, {_fitting(facts.arrays.gang[job], stretches.tasks[n])}"
         case Reason.NO_SERVER:
@@ -126,31 +126,21 @@ def rejection_text(facts: RunFacts, job: int, reason: str | None) -> str:
     if facts.chunked:
         return "rejected on arrival: no worker, or no parameter server, of its partition has enough memory"
     whole = facts.whole_demand(job)
-    total = amounts(facts, facts.arrays.capacity[eligible].sum(axis=0), of=whole)
-    largest = amounts(facts, facts.arrays.capacity[eligible].max(axis=0), of=whole)
-    servers = _servers(facts, job, eligible)
-    return (
-        f"rejected on arrival: needs {amounts(facts, whole)}; {servers} have {total} when empty, "
-        f"the largest of them {largest}"
-    )
+    capacity = facts.arrays.capacity[eligible]
+    needs, total, most = _amounts(facts, whole, capacity.sum(axis=0), capacity.max(axis=0))
+    have = f"{_servers(facts, job, eligible)} have {total} when empty"
+    return f"rejected on arrival: needs {needs}; {have}, the largest of them {most}"
 
 
-def amounts(facts: RunFacts, quanta: IntArray, of: IntArray | None = None) -> str:
-    """Text such as ``8 gpu, 32 cpu``.
-
-    Parameters
-    ----------
-    of : (R,) name only the resources that are above 0 here; those of `quanta` by default
-    """
-    named = np.flatnonzero((quanta if of is None else of) > 0)
-    names, units = list(facts.resources), list(facts.resources.values())
-    parts = [f"{amount_text(float(quanta[r] / units[r]))} {names[r]}" for r in named]
-    return ", ".join(parts) or "nothing"
-
-
-def amount_text(amount: float) -> str:
-    """Amount with its decimals, at most three, so that a demand differs from a little less that is free."""
-    return f"{amount:,.3f}".rstrip("0").rstrip(".")
+def _amounts(facts: RunFacts, whole: IntArray, *others: IntArray) -> list[str]:
+    """Texts such as ``8 gpu, 32 cpu`` of a demand and of other quanta, (R,) each; of what the demand has."""
+    resources = list(facts.resources.items())
+    texts = []
+    for r in np.flatnonzero(whole > 0):
+        name, unit = resources[r]
+        amounts = told_apart([float(each[r] / unit) for each in (whole, *others)])
+        texts.append([f"{amount} {name}" for amount in amounts])
+    return [", ".join(row) for row in zip(*texts, strict=True)] or ["nothing"] * (1 + len(others))
 
 
 def _servers(facts: RunFacts, job: int, servers: BoolArray, unavailable: int = 0) -> str:
