@@ -22,10 +22,12 @@ from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.parameters import resolve
 from ray_sim.model.result import RunResult
+from ray_sim.model.text import names_text, shown
 from ray_sim.model.units import IntArray
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.history.explanation import Explanation, RunExplainer
 from ray_sim.reports.history.run_facts import RunFacts
+from workloads.sources import is_url
 from workloads.store import read_provenance
 
 _CHECKED = ("submit_s", "num_gpus", "duration_s")
@@ -45,7 +47,7 @@ def explain_job(directory: Path, job_id: str) -> Explanation:
     if found is None or known[found] != job_id:
         near = _closest(job_id, known.to_list())
         hint = f"the closest are {near}" if near else "the column job_id of jobs.parquet lists them"
-        raise InvalidInputError(f"{directory}: no job '{job_id}' among {len(known):,} jobs; {hint}")
+        raise InvalidInputError(f"{directory}: no job '{shown(job_id)}' among {len(known):,} jobs; {hint}")
     return run_explainer(directory, result).explain(found)
 
 
@@ -63,12 +65,14 @@ def run_facts(directory: Path, result: RunResult) -> RunFacts:
     assert isinstance(recorded, dict)
     spec = scenario.workload
     if spec.file is not None:
+        _check_present(directory, spec.file)
         _check_unchanged(directory, spec.file, inputs.workload_sha256(spec.file), recorded["workload_sha256"])
+    engine_world, server_files = split_world(scenario.world)
+    sources = " or ".join([scenario.cluster, *(each for each in server_files if each is not None)])
     cluster_sha256 = inputs.cluster_sha256(scenario.cluster, scenario.world)
-    _check_unchanged(directory, scenario.cluster, cluster_sha256, recorded["cluster_sha256"])
+    _check_unchanged(directory, sources, cluster_sha256, recorded["cluster_sha256"])
     cluster = inputs.servers(scenario.cluster, scenario.world)
     jobs = realise(spec, scenario.seed, read_base(spec), cluster.resources)
-    engine_world, _ = split_world(scenario.world)
     world = build_world(jobs.table, cluster, partition=scenario.partition, params=engine_world)
     if not world.table.job_id.equals(result.jobs["job_id"]):
         raise InvalidInputError(
@@ -132,7 +136,15 @@ def _declared(scenario: Scenario) -> dict[str, object]:
 def _closest(name: str, known: Sequence[str]) -> str:
     """Names that begin with a text, else those most like it; at most three."""
     begin = [each for each in known if each.startswith(name)]
-    return ", ".join(begin[:3] or get_close_matches(name, known, n=3))
+    return names_text(begin[:3] or get_close_matches(name, known, n=3))
+
+
+def _check_present(directory: Path, workload: str) -> None:
+    if not is_url(workload) and not Path(workload).is_file():
+        raise InvalidInputError(
+            f"{workload}: no such file, but it is the workload of {directory}; a relative path counts from "
+            "the current directory: run the command where the run was started, or put the file back"
+        )
 
 
 def _check_unchanged(directory: Path, source: str, found: str, recorded: object) -> None:

@@ -71,14 +71,26 @@ def test_a_placement_of_a_policy_of_its_own_is_no_placement_rule(
     assert run_facts(Path("out"), read_result(Path("out"))).rule == rule
 
 
+def test_explain_names_the_cluster_and_its_files_if_one_has_changed(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("away.csv").write_text("time_s,server,event\n10,gpu-0,fail\n50,gpu-0,repair\n")
+    answer(capsys, "run", *WEEK, "--policy", "fifo", "-w", "availability=away.csv", "-o", "out")
+    Path("away.csv").write_text("time_s,server,event\n10,gpu-0,fail\n60,gpu-0,repair\n")
+    job = str(pl.read_parquet("out/jobs.parquet")["job_id"][0])
+    assert "small.yaml or away.csv: changed since the run of out" in complaint(capsys, "explain", "out", job)
+
+
 def test_explain_names_the_closest_jobs_and_what_has_changed(
     longest: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = complaint(capsys, "explain", "out", longest[:-1] + "~")
     assert "out: no job '" in told
     assert "among 30 jobs; the closest are " in told
+    assert r"no job 'a\nb'" in complaint(capsys, "explain", "out", "a\nb")
     Path("small.yaml").write_text("name: small\nservers:\n  - {name: gpu, count: 2, gpus: 8}\n")
     assert "small.yaml: changed since the run of out" in complaint(capsys, "explain", "out", longest)
     Path("week.parquet").unlink()
-    assert "week.parquet" in complaint(capsys, "explain", "out", longest)
+    told = complaint(capsys, "explain", "out", longest)
+    assert "week.parquet: no such file, but it is the workload of out; a relative path counts from" in told
     assert "not a result of ray-sim" in complaint(capsys, "explain", ".", longest)
