@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.experiments.capacity.goal import Goal, parse_goal, quantile
+from ray_sim.experiments.capacity.goal import Goal, mean, parse_goal, quantile
 from ray_sim.model.errors import InvalidInputError
 
 
@@ -48,6 +49,32 @@ def test_a_wrong_goal_is_refused_by_its_text(text: str, complaint: str) -> None:
     with pytest.raises(InvalidInputError) as refused:
         parse_goal(text)
     assert str(refused.value).startswith(complaint)
+
+
+@pytest.mark.parametrize(
+    ("goal", "value", "met"),
+    [
+        # Rounding of sums and of interpolation: three times 0.1, and a quantile of 97.6.
+        ("mean_jct_s<=0.1", (0.1 + 0.1 + 0.1) / 3, True),
+        ("mean_jct_s<0.1", (0.1 + 0.1 + 0.1) / 3, False),
+        ("p99_jct_s<97.6", 97.59999999999998, False),
+        ("p99_jct_s<97.6", 97.599, True),
+        ("utility>=73", 72.99999999999999, True),
+        ("utility>73", 73.00000000000001, False),
+        ("mean_queue_s<=0", 1e-6, False),
+        ("mean_jct_s<5", math.inf, False),
+    ],
+)
+def test_a_value_that_is_the_limit_up_to_rounding_is_equal_to_it(goal: str, value: float, met: bool) -> None:
+    assert parse_goal(goal).met(value) == met
+
+
+@given(values=st.lists(st.integers(0, 10**6), min_size=1, max_size=30), limit=st.integers(1, 10**6))
+def test_a_mean_meets_a_goal_as_fractions_do(values: list[int], limit: int) -> None:
+    found = mean(np.array(values) / 10)
+    exact = Fraction(sum(values), 10 * len(values))
+    assert parse_goal(f"mean_jct_s<{limit / 10}").met(found) == (exact < Fraction(limit, 10))
+    assert parse_goal(f"mean_jct_s<={limit / 10}").met(found) == (exact <= Fraction(limit, 10))
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=20), st.floats(0, 1), st.integers(0, 20))

@@ -108,6 +108,31 @@ def test_a_job_that_fits_no_mix_excludes_a_goal_on_the_mean(tmp_path: Path) -> N
     assert found == Bound(np.inf, excluded=True)
 
 
+def test_a_job_that_cannot_end_by_the_horizon_excludes_a_goal_on_the_mean(tmp_path: Path) -> None:
+    jobs = [Job(1000.0, 1.0, 100.0), Job(1010.0, 1.0, 10.0)]
+    for horizon_s, excluded in ((99.0, True), (100.0, False)):
+        found = bound(tmp_path, jobs, 2, "mean_jct_s<1000", world={"horizon_s": horizon_s})
+        assert found is not None
+        assert found.excluded == excluded
+
+
+@pytest.mark.parametrize(
+    ("goal", "excluded"),
+    [
+        ("mean_jct_s<=7200", False),
+        ("mean_jct_s<7200", True),
+        ("p100_jct_s<=7200", False),
+        ("p100_jct_s<7200", False),  # the bound counts jobs up to the limit, for both relations
+        ("p100_jct_s<=7199.9", True),
+    ],
+)
+def test_a_time_that_counts_as_the_limit_is_not_excluded(goal: str, excluded: bool, tmp_path: Path) -> None:
+    # 5 microseconds over two hours are within the relative difference of 1e-9.
+    found = bound(tmp_path, [Job(0.0, 1.0, 7200.000005)], 1, goal)
+    assert found is not None
+    assert found.excluded == excluded
+
+
 def test_goals_without_a_bound_say_so(tmp_path: Path) -> None:
     jobs = [Job(0.0, 1.0, 10.0)]
     for goal in ("makespan_s<5", "p50_queue_s<1", "utilisation.gpu>0.5", "mean_jct_s>4"):

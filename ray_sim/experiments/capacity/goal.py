@@ -26,6 +26,9 @@ RELATIONS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
 }
 
+SAME = 1e-9
+"""Relative difference up to which two values are equal; means are sums in floating point."""
+
 _GOAL = re.compile(r"(?P<key>[A-Za-z][\w.]*)\s*(?P<relation><=|>=|<|>)\s*(?P<limit>\S+)")
 _FIGURE_FIRST = re.compile(r"(?P<figure>mean|median|p\d+(?:\.\d+)?)_(?P<key>\w+)")
 _OF_JOBS = re.compile(r"(?P<column>jct_s|queue_s)\.(?P<figure>mean|median|p(?P<percent>\d+(?:\.\d+)?))")
@@ -74,7 +77,9 @@ class Goal:
         return _share(found)
 
     def met(self, value: float) -> bool:
-        """Whether a value of the metric meets the goal."""
+        """Whether a value of the metric meets the goal; one that is the limit up to `SAME` is equal to it."""
+        if abs(value - self.limit) <= SAME * abs(self.limit):
+            return self.relation in ("<=", ">=")
         return RELATIONS[self.relation](value, self.limit)
 
     def value_of(self, directory: Path, trim: Trim | None) -> float:

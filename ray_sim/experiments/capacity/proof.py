@@ -14,7 +14,7 @@ import numpy as np
 from ray_sim.certificates.jct import NoJctLimits, certify_jct
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
-from ray_sim.experiments.capacity.goal import quantile_rank
+from ray_sim.experiments.capacity.goal import SAME, quantile_rank
 from ray_sim.experiments.capacity.request import PlanRequest
 from ray_sim.experiments.inputs.server_files import split_world
 from ray_sim.experiments.run import read_base, realise
@@ -26,6 +26,9 @@ from ray_sim.model.utility import CLOCK_US
 
 _DROP_PER_S = 1e9
 """Decay of the worth of a completion in time: half a microsecond around the limit takes it from 1 to 0."""
+
+_ROUNDING_US = 1
+"""Least times are quotients in floating point; the engine counts whole microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,11 @@ class Proofs:
         if goal.key == "utility":
             return not goal.falls
         return goal.quantile is not None or (goal.key == "jct_s.mean" and goal.falls)
+
+    @property
+    def _limit_s(self) -> float:
+        """Largest time that may count as within the limit, see `Goal.met`."""
+        return self._goal.limit * (1 + SAME)
 
     def bound(self, cluster: str) -> Bound | None:
         """Bound on the servers of this reference; None where nothing bounds the metric, see `reason`.
@@ -88,7 +96,7 @@ class Proofs:
         """Bound for one seed, and whether it excludes the goal; None where there is no bound."""
         share = self._goal.quantile
         if share is not None:
-            table = replace(table, utility=_worth_in_time(len(table), self._goal.limit))
+            table = replace(table, utility=_worth_in_time(len(table), self._limit_s))
         world = self._world(table, cluster)
         counted = self._counted(world)
         if share is not None:
@@ -109,6 +117,9 @@ class Proofs:
         if limits.speed_up is not None:
             self.reason = "the bounds are about workers of speed 1, and speed_up is another"
             return None
+        times = limits.times
+        if (times.release + times.shortest > world.horizon_us + _ROUNDING_US).any():
+            return np.inf, True
         submit_us = world.table.submit_us[counted]
         bound = certify_jct(limits, submit_us, submit_us).bound_s
         return bound, not self._goal.met(bound)
@@ -118,7 +129,7 @@ class Proofs:
 
         Nothing counts after the last job in time has ended, so the bound looks no further.
         """
-        last_us = int(world.table.submit_us[counted].max()) + int(seconds_to_us(self._goal.limit)) + CLOCK_US
+        last_us = int(world.table.submit_us[counted].max()) + int(seconds_to_us(self._limit_s)) + CLOCK_US
         world = replace(world, horizon_us=min(world.horizon_us, max(last_us, CLOCK_US)))
         most = self._most_utility(world, counted)
         needed = quantile_rank(len(counted), share)[0] + 1

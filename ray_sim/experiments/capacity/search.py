@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ray_sim.experiments.capacity.choices import Mix
-
-SAME = 1e-9
-"""Relative difference up to which two values are equal; means are sums in floating point."""
+from ray_sim.experiments.capacity.goal import SAME
 
 
 def within(small: Mix, large: Mix) -> bool:
