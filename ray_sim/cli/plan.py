@@ -28,7 +28,8 @@ from ray_sim.cli.scenario_options import (
 
 def plan(
     goal: Annotated[
-        str, typer.Option("--goal", metavar="METRIC<X", help="Limit on a metric: <, <=, > or >=; quote it.")
+        list[str],
+        typer.Option("--goal", metavar="METRIC<X", help="Limit on a metric: <, <=, > or >=; quote it."),
     ],
     vary: Annotated[
         list[str],
@@ -99,7 +100,7 @@ def plan(
             "seed": seed,
         },
     )
-    request = PlanRequest(scenario, parse_goal(goal), parse_choices(vary, price or []), seeds)
+    request = PlanRequest(scenario, parse_goal(_only(goal)), parse_choices(vary, price or []), seeds)
     announce = announcer(quiet=json_output)
     if not compiled_before():  # asked before the first kernel is called
         announce(COMPILING)
@@ -114,3 +115,11 @@ def plan(
         raise typer.Exit(interruption.exit_code)
     if not ended.ok:
         raise typer.Exit(1)
+
+
+def _only(goals: list[str]) -> str:
+    from ray_sim.model.errors import InvalidScenarioError
+
+    if len(goals) > 1:
+        raise InvalidScenarioError(f"--goal: a plan has one goal, got {len(goals)}: {', '.join(goals)}")
+    return goals[0]

@@ -67,6 +67,24 @@ def test_identical_jobs_need_what_arithmetic_says_and_the_bound_needs_no_fewer(t
     tried = {point.mix[0]: point.mean for point in report.plans[0].points}
     assert tried == {n: 10.0 * math.ceil(12 / n) for n in tried}
     assert min(tried) == 4  # fewer are excluded, and not run
+    assert dict(answers(report))["bound"] == "excludes what is cheaper than s.count=4, price 4"
+
+
+def test_a_search_says_what_it_ran_and_a_bound_that_it_excludes_nothing(tmp_path: Path) -> None:
+    # Two jobs of 10 s end by 20 s on one GPU.
+    ask = question(tmp_path, [Job(0.0, 1.0, 10.0)] * 2, "p100_jct_s<=20", ["s.count=1:9"])
+    report = run_plan(ask, tmp_path / "out")
+    rows = dict(answers(report))
+    assert rows["fifo"] == "needs s.count=1, price 1"
+    assert rows["  search"] == "6 of 9 choices run; assumes more servers help"
+    assert rows["bound"] == "excludes no choice"
+    # Had it been stopped before the answer, it would tell the cheapest choice so far.
+    [plan] = report.plans
+    part = replace(plan, best=None, points=plan.points[2:])
+    stopped = replace(report, plans=(part,), complete=False)
+    assert dict(answers(stopped))["fifo"] == "needs s.count=3, price 3, or fewer; the search did not end"
+    unknown = replace(stopped, plans=(replace(part, points=()),))
+    assert dict(answers(unknown))["fifo"] == "not known, the search did not end"
 
 
 @pytest.mark.long
@@ -185,7 +203,7 @@ def test_jobs_that_no_server_holds_never_end(tmp_path: Path) -> None:
     ask = question(tmp_path, jobs, "makespan_s<=20", ["s.count=1:5"])
     report = run_plan(ask, tmp_path / "out")
     assert mixes(report) == {"fifo": (3,)}
-    assert report.no_proof == "no bound is known for makespan_s"
+    assert report.no_proof == "no bound is known for makespan_s <= 20"
 
 
 @pytest.mark.long

@@ -56,6 +56,14 @@ def test_wrong_counts_are_refused(two: str, counts: str, complaint: str) -> None
     assert str(refused.value) == f"{two}: {complaint}"
 
 
+def test_the_only_entry_has_one_number(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("name: c\nservers:\n  - {name: s, count: 2, gpus: 1}\n")
+    with pytest.raises(
+        InvalidClusterError, match=r"servers\.count and s\.count are the same entry; give one"
+    ):
+        load_cluster(f"{tmp_path / 'c.yaml'}@s.count=1,servers.count=3")
+
+
 def test_a_name_that_a_reference_cannot_hold_is_refused() -> None:
     with pytest.raises(InvalidClusterError, match="without '@', ',' and '='"):
         with_counts("pool-368", {"a,b": 3})

@@ -80,6 +80,8 @@ def answers(report: PlanReport) -> list[tuple[str, object]]:
         rows.append(("bound", "proves that no policy meets the goal with any of these"))
     elif not choices.axes:
         rows.append(("bound", "does not exclude that a policy meets the goal"))
+    elif report.least == choices.mixes()[0]:
+        rows.append(("bound", "excludes no choice"))
     else:
         priced = _priced(report, report.least)
         rows.append(("bound", f"excludes what is cheaper than {priced}"))
@@ -92,7 +94,7 @@ def answers(report: PlanReport) -> list[tuple[str, object]]:
 
 def _policy_rows(report: PlanReport, plan: PolicyPlan) -> list[tuple[str, object]]:
     if plan.best is None:
-        answer = "no choice meets the goal" if report.complete else "not known, the search did not end"
+        answer = "no choice meets the goal" if report.complete else _so_far(report, plan)
     elif report.request.choices.axes:
         answer = f"needs {_priced(report, plan.best.mix)}"
     else:
@@ -114,6 +116,14 @@ def _policy_rows(report: PlanReport, plan: PolicyPlan) -> list[tuple[str, object
     return rows
 
 
+def _so_far(report: PlanReport, plan: PolicyPlan) -> str:
+    """Answer of a search that did not end."""
+    met = [point for point in plan.points if point.met]
+    if not met or not report.request.choices.axes:
+        return "not known, the search did not end"
+    return f"needs {_priced(report, met[0].mix)}, or fewer; the search did not end"
+
+
 def _search(report: PlanReport, plan: PolicyPlan) -> str:
     label = report.request.choices.label
     if plan.contradiction is not None:
@@ -123,7 +133,11 @@ def _search(report: PlanReport, plan: PolicyPlan) -> str:
         return "the given servers"
     if not plan.assumed:
         return "every cheaper choice; more servers are not assumed to help"
-    return f"{len(plan.points)} choices; more servers are assumed to help; none contradicts it"
+    mixes = report.request.choices.mixes()
+    if not plan.points:
+        return f"none of {len(mixes):,} choices run"
+    run = f"{len(plan.points)} of {len(mixes):,} choices run; assumes more servers help"
+    return run if plan.best is None or plan.best.mix == mixes[0] else f"{run}; fewer may suffice"
 
 
 def _priced(report: PlanReport, mix: tuple[int, ...]) -> str:

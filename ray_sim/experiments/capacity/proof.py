@@ -50,7 +50,7 @@ class Proofs:
         self._seeds = seeds
         self._inputs = inputs
         self._tables: dict[tuple[str, ...], list[JobTable]] = {}
-        self.reason = None if self._bounded else f"no bound is known for {goal.key}"
+        self.reason = None if self._bounded else f"no bound is known for {goal}"
         """Reason why there is no proof; None as long as there may be one."""
 
     @property

@@ -283,6 +283,8 @@ def _recounted(groups: Sequence[_Group], counts: Mapping[str, int], path: Source
                 f"{path}: {name}.count={count}: expected the name of one entry, found {names.count(sought)} "
                 f"of this name; entries: {', '.join(dict.fromkeys(names))}{sole}"
             )
+        if names.index(sought) in new:
+            raise InvalidClusterError(f"{path}: {SOLE}.count and {sought}.count are the same entry; give one")
         new[names.index(sought)] = count
     kept = [
         replace(group, servers=group.servers.model_copy(update={"count": new.get(i, group.servers.count)}))
