@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ray_sim.model.errors import InvalidInputError, RaySimError, UnknownNameError, failure_text
+from ray_sim.model.errors import InvalidInputError, RaySimError, UnknownNameError, failure_text, place_of
 from ray_sim.siblings import namesakes
 
 
@@ -74,15 +74,21 @@ def _classes_of(file: Path) -> list[str]:
 
 
 @contextmanager
-def users_code(what: str, passes: type[Exception] = RaySimError) -> Iterator[None]:
-    """Convert any exception of a user's class or module to one of our errors, which begins with ``what``."""
+def users_code(what: str, passes: type[Exception] = RaySimError, file: str | None = None) -> Iterator[None]:
+    """Convert any exception of a user's class or module to one of our errors, which begins with ``what``.
+
+    Parameters
+    ----------
+    file : the user's file, in whose folder the error names a line; None for no line
+    """
     try:
         yield
     except (RaySimError, passes, KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:
         text = failure_text(error)
-        raise InvalidInputError(f"{what}: {text}{_hidden_by_ours(text)}") from error
+        place = "" if file is None else f" ({place_of(error, file)})"
+        raise InvalidInputError(f"{what}: {text}{place}{_hidden_by_ours(text)}") from error
 
 
 def _import(module_name: str) -> Any:

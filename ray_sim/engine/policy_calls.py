@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ray_sim.engine.contract import Policy
-from ray_sim.model.errors import BlindPolicyError, RaySimError, RunFailedError, failure_text
+from ray_sim.model.errors import BlindPolicyError, RaySimError, RunFailedError, failure_text, place_of
 from ray_sim.model.units import FloatArray, IntArray
 
 _LARGEST = 2**63
@@ -67,12 +65,7 @@ def raise_named(policy: Policy, failure: BaseException) -> NoReturn:
 
 def _place(policy: Policy, failure: BaseException) -> str:
     """The last line in the folder of the policy's file that led to a failure, else the last line of all."""
-    frames = traceback.extract_tb(failure.__traceback__)
-    file = getattr(sys.modules.get(type(policy).__module__), "__file__", None)
-    folder = None if file is None else Path(file).parent
-    own = [frame for frame in frames if folder is not None and folder in Path(frame.filename).parents]
-    last = own[-1] if own else frames[-1]
-    return f"{last.filename}, line {last.lineno}, in {last.name}"
+    return place_of(failure, getattr(sys.modules.get(type(policy).__module__), "__file__", None))
 
 
 def report_of(policy: Policy, of_kind: Collection[str]) -> PolicyReport:

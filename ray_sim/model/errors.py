@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from ray_sim.model.text import shown
 
@@ -18,6 +20,15 @@ def failure_text(failure: BaseException) -> str:
         return f"{type(failure).__name__}: {failure}"
     except Exception:  # its __str__ may do anything
         return f"{type(failure).__name__} (its text cannot be read)"
+
+
+def place_of(failure: BaseException, file: str | None) -> str:
+    """The last line in the folder of a user's file that led to a failure, else the last line of all."""
+    frames = traceback.extract_tb(failure.__traceback__)
+    folder = None if file is None else Path(file).parent
+    own = [frame for frame in frames if folder is not None and folder in Path(frame.filename).parents]
+    last = own[-1] if own else frames[-1]
+    return f"{last.filename}, line {last.lineno}, in {last.name}"
 
 
 class InvalidInputError(RaySimError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,10 +13,18 @@ from pathlib import Path
 import polars as pl
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
+from ray_sim.model.text import shown
 from ray_sim.user_code import load, users_code
 from workloads.formats.csv import table
+from workloads.formats.text import FIRST_LINE
 from workloads.meter import Meter
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
+
+_OF_TEXT = (pl.String, pl.Categorical, pl.Enum, pl.Boolean, pl.Date, pl.Datetime, pl.Null)
+"""Types of columns besides numbers."""
+
+_LINE_END = re.compile(r"[\n\r]")
+"""What would divide a row; without it a record is a line of text."""
 
 TableReader = Callable[[Path], pl.DataFrame]
 """Makes a table of a trace file: a row per job, columns as in a CSV file of `ray-sim convert csv`."""
@@ -46,12 +55,17 @@ def _fits(value: object) -> bool:
     return isinstance(value, TraceFormat) or inspect.isfunction(value)
 
 
+def _file_of(reader: TableReader) -> str | None:
+    """File that defines a function; None if there is none."""
+    try:
+        return inspect.getsourcefile(reader)
+    except TypeError:
+        return None
+
+
 def _version(reader: TableReader) -> str:
     """Digest of the file that defines the function: other code is another converter."""
-    try:
-        source = inspect.getsourcefile(reader)
-    except TypeError:
-        source = None
+    source = _file_of(reader)
     return "unknown" if source is None else hashlib.sha256(Path(source).read_bytes()).hexdigest()[:12]
 
 
@@ -74,22 +88,45 @@ def _read_tables(
     for index, path in enumerate(paths):
         meter.begin(path)
         written.append(_write_table(ref, reader, path, folder / f"table-{index}"))
-    return table.read(written, options, folder, Meter(written))
+    try:
+        return table.read(written, options, folder, Meter(written))
+    except InvalidWorkloadError as error:
+        text = str(error)
+        for copy, path in zip(written, paths, strict=True):
+            text = text.replace(str(copy), f"the table of {path}")
+        raise InvalidWorkloadError(f"trace format '{ref}': {text}") from error
 
 
 def _write_table(ref: str, reader: TableReader, path: Path, folder: Path) -> Path:
     """Write the table of a trace file as CSV, under the file's name, in a folder of its own."""
-    with users_code(f"trace format '{ref}' failed on {path}"):
+    with users_code(f"trace format '{ref}' failed on {path}", file=_file_of(reader)):
         frame = reader(path)
     if not isinstance(frame, pl.DataFrame):
         raise InvalidInputError(
             f"trace format '{ref}': must return a polars DataFrame, found {type(frame).__name__}"
         )
+    if fault := _fault(frame):
+        raise InvalidWorkloadError(f"trace format '{ref}': the table of {path}: {fault}")
     folder.mkdir()
-    try:
-        frame.write_csv(folder / path.name, separator=table.delimiter_of(path))
-    except pl.exceptions.PolarsError as error:
-        raise InvalidWorkloadError(
-            f"trace format '{ref}': the table of {path} is no table of numbers, texts and dates: {error}"
-        ) from error
-    return folder / path.name
+    copy = folder / path.name
+    with copy.open("wb") as stream:  # of a path, polars would take the name for that of a packed file
+        frame.write_csv(stream, separator=table.delimiter_of(path))
+    return copy
+
+
+def _fault(frame: pl.DataFrame) -> str | None:
+    """Why a table cannot be rows of text; None if it can."""
+    for name, dtype in frame.schema.items():
+        if not (dtype.is_numeric() or dtype in _OF_TEXT):
+            return f"column {shown(name)} has the type {dtype}; expected numbers, texts or dates"
+        if _LINE_END.search(name):
+            return f"column {shown(name)} has a line end in its name; expected one line"
+    texts = frame.select(pl.selectors.by_dtype(pl.String, pl.Categorical, pl.Enum).cast(pl.String))
+    for column in texts:
+        row = column.str.contains(_LINE_END.pattern).arg_max()
+        if row is not None and _LINE_END.search(column[row] or ""):
+            return (
+                f"row {row + FIRST_LINE}, column {shown(column.name)}: a text with a line end, "
+                f"{shown(column[row])[:60]}; expected one line: replace line ends in the function"
+            )
+    return None

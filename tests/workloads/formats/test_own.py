@@ -80,10 +80,8 @@ def jobs(path):
         ("def other(path): ...", UnknownNameError, "unknown trace format of .* 'jobs'.*other"),
         ("jobs = 3", InvalidInputError, "must be a function of a file's path .* found int"),
         ("def jobs(path): return [1]", InvalidInputError, "must return a polars DataFrame, found list"),
-        ("def jobs(path): return 1 / 0", InvalidInputError, "failed on trace.txt: ZeroDivisionError"),
+        ("def jobs(path): return 1 / 0", InvalidInputError, r"on trace.txt: Zero.*, line 2, in jobs\)"),
         ("1 / 0", InvalidInputError, "importing .* failed: ZeroDivisionError"),
-        ("def jobs(path): return pl.DataFrame({'num_gpus': [[1]]})", InvalidWorkloadError, "no table of"),
-        ("def jobs(path): return pl.DataFrame({'num_gpus': [1]})", InvalidWorkloadError, "columns missing"),
     ],
 )  # fmt: skip
 def test_a_format_that_fails_is_named(
@@ -92,6 +90,33 @@ def test_a_format_that_fails_is_named(
     Path("trace.txt").write_text("x")
     with pytest.raises(error, match=text):
         converted(f"{module(source, request)}:jobs")
+
+
+@pytest.mark.parametrize("name", ["trace.txt.gz", "trace.tsv.gz", "trace.zst", "trace.parquet"])
+def test_a_trace_may_have_any_name(name: str, request: pytest.FixtureRequest) -> None:
+    source = "def jobs(path): return pl.DataFrame({'submit_s': [0], 'duration_s': [2], 'num_gpus': [1]})"
+    Path(name).write_text("x")
+    report = convert(f"{module(source, request)}:jobs", [Path(name)], Path("w.parquet"))
+    assert (report.kept, report.read) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        ("{'num_gpus': [[1]]}", "column num_gpus has the type List"),
+        ("{'num_gpus': [1]}", "required columns missing: submit_s, duration_s"),
+        (r"{'vc': ['a', 'b\nc']}", r"row 3, column vc: a text with a line end, b\\nc; expected one line"),
+        (r"{'vc': [None, 'c\r']}", r"row 3, column vc: a text with a line end, c\\r; expected one line"),
+        (r"{'v\nc': ['a']}", r"column v\\nc has a line end in its name"),
+    ],
+)
+def test_a_table_that_cannot_be_rows_of_text_is_refused(
+    table: str, text: str, request: pytest.FixtureRequest
+) -> None:
+    Path("trace.txt").write_text("x")
+    ref = f"{module(f'def jobs(path): return pl.DataFrame({table})', request)}:jobs"
+    with pytest.raises(InvalidWorkloadError, match=f"^trace format '{ref}': the table of trace.txt: {text}"):
+        converted(ref)
 
 
 def test_a_whole_format_is_taken_as_the_built_in_ones_are(request: pytest.FixtureRequest) -> None:
