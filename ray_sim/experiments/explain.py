@@ -18,6 +18,7 @@ from ray_sim.experiments.results.stored_runs import stored_scenario
 from ray_sim.experiments.run import read_base, realise
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, WorkloadSpec
+from ray_sim.experiments.source_digest import imported_sha256
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.parameters import resolve
@@ -68,7 +69,8 @@ def run_facts(directory: Path, result: RunResult) -> RunFacts:
         _check_present(directory, spec.file)
         _check_unchanged(directory, spec.file, inputs.workload_sha256(spec.file), recorded["workload_sha256"])
     engine_world, server_files = split_world(scenario.world)
-    sources = " or ".join([scenario.cluster, *(each for each in server_files if each is not None)])
+    named = [each for each in server_files if each is not None]
+    sources = ", ".join([scenario.cluster, *named, "or a file that the cluster names"])
     cluster_sha256 = inputs.cluster_sha256(scenario.cluster, scenario.world)
     _check_unchanged(directory, sources, cluster_sha256, recorded["cluster_sha256"])
     cluster = inputs.servers(scenario.cluster, scenario.world)
@@ -79,7 +81,10 @@ def run_facts(directory: Path, result: RunResult) -> RunFacts:
             f"{directory / MANIFEST}: its workload {spec.path or spec.label} now gives other jobs than "
             "those of jobs.parquet; run the scenario again"
         )
-    return replace(facts_of(world, _declared(scenario)), epoch_utc=_epoch_utc(spec))
+    code = manifest["code"]
+    assert isinstance(code, dict)
+    declared = _declared(scenario, code["policy_source_sha256"])
+    return replace(facts_of(world, declared), epoch_utc=_epoch_utc(spec))
 
 
 def _epoch_utc(spec: WorkloadSpec) -> datetime | None:
@@ -119,14 +124,20 @@ def _ps_levels(world: World) -> tuple[IntArray, IntArray] | None:
     return eligible.ps_offer, eligible.ps_need
 
 
-def _declared(scenario: Scenario) -> dict[str, object]:
-    """Parameters of the policy with their values; none if the policy cannot be loaded.
+def _declared(scenario: Scenario, source_sha256: object) -> dict[str, object]:
+    """Parameters of the policy with their values; none if its files are gone, or not those of the run.
 
     A parameter `placement` with choices that are no placement rules, as that of optimus, is left out.
+
+    Parameters
+    ----------
+    source_sha256 : of the policy's own files in the run; None for a policy without
     """
     try:
         policy = create_policy(scenario.policy, scenario.params)
     except InvalidInputError:
+        return {}
+    if imported_sha256(type(policy)) != source_sha256:
         return {}
     values = resolve(scenario.policy, policy.parameters, scenario.params)
     others = {each.name for each in policy.parameters if not set(each.choices) <= set(RULE_NAMES)}

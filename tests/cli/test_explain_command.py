@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from ray_sim.experiments.results.result_files import read_result
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.core.room_over_time import NO_RULE
 from tests.command_line import WEEK, answer, complaint
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 ELASTIC = ["-w", "truth=placement", "--enrich", "optimus_nine_models"]
 
@@ -71,6 +75,20 @@ def test_a_placement_of_a_policy_of_its_own_is_no_placement_rule(
     assert run_facts(Path("out"), read_result(Path("out"))).rule == rule
 
 
+def test_nothing_is_assumed_of_a_policy_whose_file_has_changed(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A process imports a module once: the first run is one of another process.
+    source = (DOCS / "examples" / "least_work_first.py").read_text()
+    Path("least.py").write_text(source)
+    options = [*WEEK, "--policy", "least:LeastWorkFirst", "-o"]
+    subprocess.run([sys.executable, "-m", "ray_sim.cli", "run", *options, "before"], check=True)
+    Path("least.py").write_text(f"{source}\n# another file\n")
+    answer(capsys, "run", *options, "after")
+    rules = {name: run_facts(Path(name), read_result(Path(name))).rule for name in ("before", "after")}
+    assert rules == {"before": NO_RULE, "after": RULE_NAMES.index("consolidate")}
+
+
 def test_explain_names_the_cluster_and_its_files_if_one_has_changed(
     desk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -78,7 +96,9 @@ def test_explain_names_the_cluster_and_its_files_if_one_has_changed(
     answer(capsys, "run", *WEEK, "--policy", "fifo", "-w", "availability=away.csv", "-o", "out")
     Path("away.csv").write_text("time_s,server,event\n10,gpu-0,fail\n60,gpu-0,repair\n")
     job = str(pl.read_parquet("out/jobs.parquet")["job_id"][0])
-    assert "small.yaml or away.csv: changed since the run of out" in complaint(capsys, "explain", "out", job)
+    assert "small.yaml, away.csv, or a file that the cluster names: changed since the run" in complaint(
+        capsys, "explain", "out", job
+    )
 
 
 def test_explain_names_the_closest_jobs_and_what_has_changed(
@@ -89,7 +109,9 @@ def test_explain_names_the_closest_jobs_and_what_has_changed(
     assert "among 30 jobs; the closest are " in told
     assert r"no job 'a\nb'" in complaint(capsys, "explain", "out", "a\nb")
     Path("small.yaml").write_text("name: small\nservers:\n  - {name: gpu, count: 2, gpus: 8}\n")
-    assert "small.yaml: changed since the run of out" in complaint(capsys, "explain", "out", longest)
+    assert "small.yaml, or a file that the cluster names: changed since the run of out" in complaint(
+        capsys, "explain", "out", longest
+    )
     Path("week.parquet").unlink()
     told = complaint(capsys, "explain", "out", longest)
     assert "week.parquet: no such file, but it is the workload of out; a relative path counts from" in told

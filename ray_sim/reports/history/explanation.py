@@ -52,7 +52,7 @@ class Part:
     free_by_resource: dict[str, float]
     """Free at `begin_s` on the job's servers in sum, in the unit of each resource; empty as `needs`."""
     unavailable: int
-    """Servers of the job that are unavailable at `begin_s`."""
+    """Unavailable servers of its partition at `begin_s`; of a chunked job, those that may serve it."""
     ahead: int
     """Jobs that waited at `begin_s` and started before this one."""
 

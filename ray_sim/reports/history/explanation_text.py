@@ -40,7 +40,7 @@ def headline_rows(found: Explanation) -> list[tuple[str, object]]:
     rows += [("needs", needs or "nothing"), ("submitted", _submission_text(found))]
     if found.rejection is not None:
         rows.append(("why", found.rejection))
-    if found.status != JobStatus.REJECTED:
+    if found.status != JobStatus.REJECTED or found.queue_s:
         rows += [("waited in all", duration(found.queue_s)), ("held servers in all", duration(found.run_s))]
     rows += [
         (f"  {LABELS[Reason[name.upper()]]}", f"{duration(seconds)}, {share_text(seconds, found.queue_s)}")
