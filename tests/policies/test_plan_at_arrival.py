@@ -17,7 +17,7 @@ from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from tests.policies.utility_worlds import SLOT_S, example_1_a, paper_world, pd_ors_job, utility_world, worth
 from tests.proofs import seeds
-from tests.worlds import DOWN, UP
+from tests.worlds import DOWN, UP, availability
 
 NONE_POOR = {"admitted_below_1_percent": 0}
 
@@ -145,6 +145,16 @@ def test_idle_servers_are_given_to_jobs_that_train_faster_with_them() -> None:
     assert given.jobs["finish_s"].to_list() == [SLOT_S / 2, SLOT_S + SLOT_S / 2]
     assert given.summary.policy_counts is not None
     assert given.summary.policy_counts["gifts"] == 2
+
+
+def test_a_job_without_demand_is_given_no_server_that_is_not_there() -> None:
+    # Its tasks fit on any server; the first comes at 250 s only.
+    job = replace(pd_ors_job(), worker_demand=np.array([[0]]), ps_demand=np.array([[0]]))
+    world = utility_world([0.0], [job], [worth(5, 4)], [3, 4], 6)
+    cluster = replace(world.cluster, availability=availability([(250, 0, UP)]))
+    result = run(build_world(world.table, cluster, params=world.params), idle="give")
+    placed = result.events.filter(pl.col("event").is_in(["start", "move"]))
+    assert placed.filter(pl.col("time_s") < 250)["server"].unique().to_list() == ["s1"]
 
 
 @pytest.mark.slow

@@ -44,9 +44,11 @@ class IdleCapacity:
             if job is None:
                 continue
             mine = self._world.server_partition == self._jobs.partition_of(number)
-            free = left_free(there, now, demand) * mine[:, None]
+            usable = mine & available
             speed = partial(self._jobs.speed, job)
-            larger = enlarged(job, now.of(number), slot, self._bundles, free, speed)
+            larger = enlarged(
+                job, now.of(number), slot, self._bundles, left_free(there, now, demand), usable, speed
+            )
             if larger is not None:
                 now = now.kept(now.rows[:, JOB] != number).having(number, larger)
                 counted["gifts"] += 1
@@ -59,6 +61,7 @@ def enlarged(
     slot: int,
     bundles: Bundles,
     free: IntArray,
+    usable: BoolArray,
     speed_of: Callable[[SlotPlan], float],
 ) -> SlotPlan | None:
     """Enlarge the tasks of a job in a slot; None if it would train no faster.
@@ -69,7 +72,8 @@ def enlarged(
     Parameters
     ----------
     held : planned tasks of the slot, possibly none
-    free : (S, R) free quanta, 0 on servers that the job may not use
+    free : (S, R) free quanta
+    usable : (S,) servers that the job may use; without demand it would fit on any
     speed_of : speed of the job with these tasks in a slot, in any unit
     """
     workers = int(bundles.workers[job.number])
@@ -78,7 +82,7 @@ def enlarged(
     demand = bundles.demand[job.number]
     needed = demand > 0
     most = (job.most_workers - int(held.workers.sum())) // workers
-    room = np.full(len(free), max(most, 0))
+    room = np.where(usable, max(most, 0), 0)
     room[:] = np.minimum(room, (free[:, needed] // demand[needed]).min(axis=1, initial=most))
     best, speed = None, speed_of(held)
     for only in ([held.server] if len(held.server) == 1 else []) + [np.arange(len(free))]:
