@@ -21,7 +21,7 @@ from ray_sim.model.job import (
 )
 from ray_sim.model.outlook import parse_outlooks
 from ray_sim.model.parameter_blocks import parse_blocks
-from ray_sim.model.units import QUANTA_PER_UNIT, FloatArray, IntArray, demand_quanta, seconds_to_us
+from ray_sim.model.units import FloatArray, IntArray, demand_quanta, seconds_to_us
 from ray_sim.model.value_function import parse_values
 from workloads.schema import BY_NAME
 from workloads.training_columns import EXCHANGES
@@ -176,10 +176,10 @@ def _numbered(column: pl.Series) -> tuple[tuple[str, ...], IntArray]:
 
 
 def role_demand(frame: pl.DataFrame, role: str, resources: Sequence[str]) -> IntArray:
-    """(J, R) quanta that one task of a role holds."""
+    """(J, R) quanta that one task of a role holds; 0 of resources for which workloads have no column."""
     amounts = [
         demand_quanta(frame[f"{role}_{resource}"].fill_null(0).to_numpy(), resource)
-        if resource in QUANTA_PER_UNIT
+        if f"{role}_{resource}" in frame.columns
         else np.zeros(frame.height, np.int64)
         for resource in resources
     ]

@@ -25,6 +25,7 @@ from ray_sim.model.training_progress import Nic, placement_progress
 from tests.proofs import instances
 from tests.training import rows
 from tests.training_profiles import PROFILES, SMALL, Jobs, of_yaml, philly
+from workloads.job_profiles import role_demand
 from workloads.provenance import Counts, Provenance
 from workloads.realisation import Window, cut_window, resample_days
 from workloads.schema import SCHEMA, with_all_columns
@@ -390,3 +391,8 @@ def test_a_workload_without_training_columns_has_none(tmp_path: Path) -> None:
     write_workload(philly(5), MADE, tmp_path / "w.parquet")
     table = load_workload(tmp_path / "w.parquet")
     assert (table.training, table.utility, table.loss, table.chunk_profile) == (None, None, None, None)
+
+
+def test_tasks_hold_nothing_of_a_resource_for_which_workloads_have_no_column() -> None:
+    frame = pl.DataFrame({"worker_gpu": [2.0, None]})
+    assert role_demand(frame, "worker", ("gpu", "cpu_norm")).tolist() == [[2000, 0], [0, 0]]
