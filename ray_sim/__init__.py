@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ray_sim.interface.files import convert, describe, load, report
     from ray_sim.interface.studies import compare, plan, sweep
     from ray_sim.kernels.compile import kernel
+    from ray_sim.model.errors import RaySimError
     from ray_sim.model.metrics import Trim
     from ray_sim.model.parameters import Parameter
     from ray_sim.model.result import RunResult
@@ -56,6 +57,7 @@ _HOMES = {
     "Policy": "ray_sim.engine.contract",
     "PolicyContext": "ray_sim.engine.policy_context",
     "PriorityPolicy": "ray_sim.policy_api.priority",
+    "RaySimError": "ray_sim.model.errors",
     "RunResult": "ray_sim.model.result",
     "Simulation": "ray_sim.engine.simulation",
     "SweepResults": "ray_sim.experiments.sweep_results",
@@ -94,6 +96,7 @@ __all__ = [
     "Policy",
     "PolicyContext",
     "PriorityPolicy",
+    "RaySimError",
     "RunResult",
     "Simulation",
     "SweepResults",

@@ -30,6 +30,7 @@ from ray_sim.reports.compare import (
     default_metric,
     find_baseline,
     lower_is_better,
+    no_value,
 )
 from ray_sim.reports.cover import Cover, shortfall
 from ray_sim.reports.notebook_tables import breakdown_table, comparison_table, job_facts, page_table_html
@@ -132,7 +133,7 @@ def compare_results(
     known = {key for each in metrics for key in each}
     metric = default_metric(metrics) if metric is None else metric
     if runs and metric not in known:
-        raise UnknownNameError("metric", metric, known)
+        raise no_value(metric, known)
     if runs and baseline is not None:
         baseline = find_baseline(baseline, {run.entry.policy for run in runs})
     read = _counter(progress, len(runs), "jobs of runs")

@@ -7,14 +7,33 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from ray_sim.experiments.compare import ComparisonReport, Group, cover_of
-from ray_sim.model.errors import InvalidInputError, UnknownNameError
+from ray_sim.model.arguments import expect
+from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult
+from ray_sim.model.text import shown
 from ray_sim.reports.breakdown import JOB_COLUMNS, JobComparison, compare_jobs
-from ray_sim.reports.compare import compare_policies, default_metric, find_baseline, lower_is_better
+from ray_sim.reports.compare import compare_policies, default_metric, find_baseline, lower_is_better, no_value
 from ray_sim.reports.policy_bounds import policy_bounds
 
 Results = Mapping[str, RunResult | Sequence[RunResult]]
 """Results by the label of their policy: one, or one for each seed, in the same order for every policy."""
+
+
+def labelled_runs(results: Results) -> dict[str, list[RunResult]]:
+    """The results of each label as a list.
+
+    Raises
+    ------
+    InvalidInputError : a label is no text, or what it has are no results
+    """
+    runs = {}
+    for label, given in results.items():
+        expect("results", label, str, "labels that are texts, {'fifo': a, 'las': b}")
+        expect(f"results['{shown(label)}']", given, (RunResult, Sequence), "a result, or one for each seed")
+        runs[label] = [given] if isinstance(given, RunResult) else list(given)
+        for each in runs[label]:
+            expect(f"results['{shown(label)}']", each, RunResult, "results of `simulate` or `load`")
+    return runs
 
 
 def compare_in_memory(
@@ -32,7 +51,7 @@ def compare_in_memory(
     InvalidInputError : fewer than two policies, or results of different jobs
     UnknownNameError : no such metric or baseline
     """
-    runs = {label: [each] if isinstance(each, RunResult) else list(each) for label, each in results.items()}
+    runs = labelled_runs(results)
     if len(runs) < 2 or not all(runs.values()):
         raise InvalidInputError(
             f"nothing to compare: expected results of two policies, found {len(runs)}, with "
@@ -43,7 +62,7 @@ def compare_in_memory(
     metric = default_metric(metrics) if metric is None else metric
     known = set.intersection(*map(set, metrics))
     if metric not in known:
-        raise UnknownNameError("metric", metric, known)
+        raise no_value(metric, known)
     if baseline is not None:
         baseline = find_baseline(baseline, runs)
     values = [

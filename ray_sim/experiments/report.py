@@ -16,6 +16,7 @@ from ray_sim.experiments.run_identity import SHORT
 from ray_sim.experiments.scenario import setting_label
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.html import facts_html
 from ray_sim.model.result import RunResult
 from ray_sim.reports.findings import PlaceComparison, compare_places
 from ray_sim.reports.page import Page, render
@@ -45,6 +46,10 @@ class ReportFile:
     def to_dict(self) -> dict[str, object]:
         """Plain dict for JSON."""
         return {**asdict(self), "report": str(self.report)}
+
+    def _repr_html_(self) -> str:
+        """Its path and findings as a small table, for notebooks."""
+        return facts_html("report", [("file", str(self.report)), *self.findings.items()])
 
 
 def _is_report(path: Path) -> bool:

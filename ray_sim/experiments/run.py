@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from numbers import Integral
 from pathlib import Path
-from typing import TypedDict
+from types import NoneType
+from typing import TypedDict, get_args
 
 import polars as pl
 
@@ -25,12 +27,14 @@ from ray_sim.experiments.results.result_files import encode_result
 from ray_sim.experiments.run_identity import HashedInputs, RunIdentity
 from ray_sim.experiments.scenario import Partition, Scenario, SynthSpec, Value, WorkloadSpec
 from ray_sim.experiments.source_digest import imported_sha256, input_files_sha256
+from ray_sim.model.arguments import expect
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, InvalidWorkloadError
 from ray_sim.model.figures.announced import AnnouncedFigures
 from ray_sim.model.job import JobTable
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
+from ray_sim.model.text import shown
 from ray_sim.model.welfare_audit import AuditRequest
 from ray_sim.policies.registry import create_policy
 from ray_sim.progress import shown_progress
@@ -132,6 +136,11 @@ def simulate(
     InvalidInputError : an input is invalid
     RunFailedError : the policy made a decision that the world forbids
     """
+    expect("trim", trim, (Trim, NoneType), "a `Trim`")
+    expect("sites", sites, Integral, "a number of groups of servers")
+    if partition not in get_args(Partition):
+        known = " or ".join(get_args(Partition))
+        raise InvalidScenarioError(f"partition: expected {known}, found {shown(partition)}")
     engine_world, files = split_world(world or {})
     servers = cluster if isinstance(cluster, Cluster) else load_cluster(str(cluster))
     servers = with_server_files(servers, files)
@@ -163,6 +172,7 @@ def _policy_maker(
             f"policy: expected a name or an object, found the class {policy.__name__}; call it, as in "
             f"{policy.__name__}()"
         )
+    expect("policy", policy, Policy, "a name or a policy object")
     if params:
         raise InvalidScenarioError("params: only for a policy given by name; an object has its own already")
     if audit is not None:

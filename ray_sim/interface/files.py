@@ -12,6 +12,7 @@ from ray_sim.experiments.results.result_files import MANIFEST, PLAN
 from ray_sim.experiments.sweep import SweepReport
 from ray_sim.experiments.sweep_results import SweepResults, read_results
 from ray_sim.experiments.workload_info import WorkloadInfo, describe_workload
+from ray_sim.model.arguments import expect
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult
@@ -52,6 +53,7 @@ def convert(
     ------
     InvalidInputError : an option is invalid, or a file cannot be read or written
     """
+    _expect_pair(window)
     with shown_progress("convert, % of the work", progress, compiles=False) as report:
         return convert_files(
             format_name,
@@ -70,6 +72,11 @@ def convert(
         )
 
 
+def _expect_pair(window: object) -> None:
+    if window is not None and not (isinstance(window, tuple | list) and len(window) == 2):
+        raise InvalidInputError(f"window: expected a pair of seconds, (BEGIN, END), found {window!r}")
+
+
 def load(path: str | Path) -> Workload | RunResult | SweepResults:
     """Load a workload file, or the results of a run, a sweep or a plan, whichever the path leads to.
 
@@ -82,6 +89,7 @@ def load(path: str | Path) -> Workload | RunResult | SweepResults:
     ------
     InvalidInputError : the path leads to none of them, or to files that are damaged or of another version
     """
+    expect("path", path, (str, Path), "a path")
     directory = Path(path)
     found = read_results(directory)
     if found is not None:
@@ -102,6 +110,7 @@ def describe(workload: Source | Workload, cluster: str | Path | Cluster | None =
     ------
     InvalidInputError : the workload or the cluster is invalid
     """
+    expect("workload", workload, (str, Path, Workload), "a path or a workload")
     servers = cluster if cluster is None or isinstance(cluster, Cluster) else load_cluster(str(cluster))
     return describe_workload(workload, servers)
 
@@ -122,6 +131,8 @@ def report(
     ------
     InvalidInputError : the directory holds no results, a file is damaged, or ``out`` cannot be written
     """
+    kinds = (str, Path, RunResult, SweepResults, SweepReport, PlanReport)
+    expect("results", results, kinds, "a directory, or what `load`, `simulate`, `sweep` or `plan` returned")
     if isinstance(results, RunResult):
         return write_result_report(results, Path(out))
     return write_report(Path(results) if isinstance(results, str | Path) else results.directory, Path(out))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 
 from ray_sim.experiments.capacity.choices import parse_choices
@@ -23,6 +24,7 @@ from ray_sim.experiments.sweep_file import parse_sweep, read_sweep, without_figu
 from ray_sim.experiments.sweep_info import LiveNote, Standings
 from ray_sim.experiments.sweep_results import SweepResults
 from ray_sim.interface.content import plain
+from ray_sim.model.arguments import expect
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult
 from ray_sim.progress import shown_progress
@@ -114,6 +116,8 @@ def compare(
 
 
 def _directory(stored: Stored) -> str:
+    kinds = (str, Path, SweepResults, SweepReport, PlanReport)
+    expect("results", stored, kinds, "directories, or what `load`, `sweep` or `plan` returned")
     return str(stored if isinstance(stored, str | Path) else stored.directory)
 
 
@@ -146,6 +150,9 @@ def plan(
     ------
     InvalidInputError : the scenario, the goal or a choice is invalid
     """
+    expect("seeds", seeds, Integral, "a number of seeds")
+    if seeds < 1:
+        raise InvalidInputError(f"seeds: expected at least 1, found {seeds}")
     prices = [f"{name}={value}" for name, value in (price or {}).items()]
     varied = [f"{key}={_values_text(values)}" for key, values in vary.items()]
     request = PlanRequest(_scenario(scenario), parse_goal(goal), parse_choices(varied, prices), seeds)

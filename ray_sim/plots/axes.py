@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ray_sim.model.arguments import expect
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -12,9 +14,12 @@ _UNITS_S = {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0}
 
 def axes_of(ax: Axes | None) -> Axes:
     """The given axes, or those of a new figure."""
-    if ax is not None:
-        return ax
     from matplotlib import pyplot
+    from matplotlib.axes import Axes
+
+    if ax is not None:
+        expect("ax", ax, Axes, "the axes of one picture, such as `pyplot.subplots()[1]`")
+        return ax
 
     return pyplot.subplots()[1]
 

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ray_sim.model.errors import UnknownNameError
 from ray_sim.plots.axes import axes_of, draw_names, time_unit
 from ray_sim.plots.sources import Results, runs_data, summaries
 from ray_sim.reports.box_plots import draw_boxes
-from ray_sim.reports.compare import JCT, in_seconds
+from ray_sim.reports.compare import JCT, in_seconds, no_value
 from ray_sim.reports.plots import colour, draw_cdf, literal_text
 from ray_sim.reports.statistics import ConfidenceInterval, mean_interval
 from ray_sim.reports.sweep_sections import jct_by_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_LEVEL_LABELS = 6
+"""Most labels that stand beside each other below an axis; more are turned."""
 
 
 def cdf(results: Results, ax: Axes | None = None) -> Axes:
@@ -37,7 +39,7 @@ def means(results: Results, ax: Axes | None = None, *, metric: str = JCT) -> Axe
 
     Raises
     ------
-    UnknownNameError : no run has such a metric
+    InvalidInputError : no run has such a metric, or a value of it
     """
     values: dict[str, list[float]] = {}
     known: set[str] = set()
@@ -47,7 +49,7 @@ def means(results: Results, ax: Axes | None = None, *, metric: str = JCT) -> Axe
         if metric in flat:
             values.setdefault(label, []).append(flat[metric])
     if not values:
-        raise UnknownNameError("metric", metric, known)
+        raise no_value(metric, known)
     largest = max(max(map(abs, each)) for each in values.values())
     unit, factor = time_unit(largest) if in_seconds(metric) else ("", 1.0)
     ax = axes_of(ax)
@@ -60,6 +62,8 @@ def means(results: Results, ax: Axes | None = None, *, metric: str = JCT) -> Axe
             [place], [mean], yerr=ends, fmt="o", capsize=4, color=colour(place), label=literal_text(label)
         )
     ax.set_xticks(range(len(values)), [literal_text(label) for label in values])
+    if len(values) > _LEVEL_LABELS:
+        ax.tick_params("x", rotation=90)
     ax.set_xlim(-0.5, len(values) - 0.5)
     ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
     ax.set_ylabel(f"{metric}, {unit}" if unit else metric)

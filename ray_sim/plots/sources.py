@@ -9,9 +9,11 @@ import numpy as np
 import polars as pl
 
 from ray_sim.experiments.capacity.report import PlanReport
+from ray_sim.experiments.compare_in_memory import labelled_runs
 from ray_sim.experiments.results.result_files import MANIFEST, PLAN
 from ray_sim.experiments.sweep import SweepReport
 from ray_sim.experiments.sweep_results import SweepResults, read_results
+from ray_sim.model.arguments import expect
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult, Summary
 from ray_sim.model.units import FloatArray
@@ -31,6 +33,8 @@ Results = (
 """Results in memory or on disk; see `ray_sim.plots`."""
 
 _Runs = dict[str, list[RunResult]]
+
+_EXPECTED = "a result, the directory of a run or a sweep, or a mapping {'fifo': a, 'las': b}"
 
 
 def summaries(results: Results) -> list[tuple[str, Summary]]:
@@ -60,6 +64,10 @@ def runs_data(results: Results) -> PlaceData:
         timelines |= {names[policy]: timeline for policy, timeline in data.timelines.items()}
         if data.jobs is not None:
             jobs.append(data.jobs.with_columns(pl.col("policy").replace(names)))
+    if not jobs:
+        raise InvalidInputError(
+            f"{found.directory}: no results are there; a relative path counts from the current directory"
+        )
     return PlaceData(curves, pl.concat(jobs), timelines)
 
 
@@ -99,7 +107,8 @@ def _opened(results: Results) -> SweepResults | _Runs:
         return results
     if isinstance(results, RunResult):
         return {"run": [results]}
-    runs = {label: [each] if isinstance(each, RunResult) else list(each) for label, each in results.items()}
+    expect("results", results, Mapping, _EXPECTED)
+    runs = labelled_runs(results)
     if not runs or not all(runs.values()):
         raise InvalidInputError("expected at least one result for each label, found none")
     return runs

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
 import numpy as np
 import polars as pl
 
-from ray_sim.model.errors import UnknownNameError
+from ray_sim.model.distribution import Distribution
+from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.statistics import (
@@ -104,6 +105,15 @@ def default_metric(metrics: Sequence[Collection[str]]) -> str:
     The welfare if every run has one: a mean JCT favours policies that turn jobs away. Else the mean JCT.
     """
     return WELFARE if metrics and all(WELFARE in each for each in metrics) else JCT
+
+
+def no_value(metric: str, known: Collection[str]) -> InvalidInputError:
+    """Error on a metric that no run, or not every run, has, given those that they have."""
+    if metric in {f"{times}.{each.name}" for times in ("jct_s", "queue_s") for each in fields(Distribution)}:
+        return InvalidInputError(
+            f"metric '{metric}' has no value in these runs; times have none where no job completed"
+        )
+    return UnknownNameError("metric", metric, known)
 
 
 def lower_is_better(metric: str) -> bool:

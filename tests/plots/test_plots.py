@@ -118,6 +118,31 @@ def test_a_few_jobs_that_outlive_the_others_by_far_are_out_of_view(ax: Axes) -> 
     assert ax.get_xlim()[1] * 3600 == pytest.approx(10_000.0)
 
 
+@pytest.mark.parametrize(
+    ("results", "text"),
+    [
+        ({1: None}, "results: expected labels that are texts"),
+        ({"fifo": 3}, r"results\['fifo'\]: expected a result, or one for each seed, found int"),
+        ({"fifo": [3]}, r"results\['fifo'\]: expected results of `simulate` or `load`, found int"),
+        ([1, 2], "results: expected a result, the directory of a run or a sweep, or a mapping .* found list"),
+    ],
+)
+def test_results_of_other_types_are_refused_by_name(results: Results, text: str, ax: Axes) -> None:
+    with pytest.raises(InvalidInputError, match=text):
+        plots.cdf(results, ax)
+
+
+def test_a_time_of_runs_without_a_completed_job_has_no_value(ax: Axes) -> None:
+    result = replay(world_of([Job(0, 2, 10)], [1.0]), "fifo")
+    with pytest.raises(InvalidInputError, match=r"metric 'jct_s\.mean' has no value in these runs"):
+        plots.means({"fifo": result}, ax)
+
+
+def test_axes_are_those_of_one_picture() -> None:
+    with pytest.raises(InvalidInputError, match=r"ax: expected the axes of one picture, .* found ndarray"):
+        plots.cdf(three_jobs(), np.array([1, 2]))  # type: ignore[arg-type]  # that is the point
+
+
 def test_a_gantt_has_a_bar_for_each_stay(ax: Axes) -> None:
     # On one GPU a runs 0-10 and b 10-30.
     plots.gantt(three_jobs(), ax)
