@@ -72,7 +72,10 @@ def _over_time(
     for index, (label, timeline) in enumerate(timelines.items()):
         if column in timeline.columns:
             time_s, values = timeline_lines(timeline, {column: label})[label]
-            kept = thin_steps(time_s, values, MOST_POINTS)
+            seen = np.searchsorted(time_s, end_s, side="right")
+            kept = np.append(
+                thin_steps(time_s[:seen], values[:seen], MOST_POINTS), np.arange(seen, len(values))[-1:]
+            )
             ax.step(
                 (time_s[kept] - origin_s) / factor,
                 values[kept] / divisor,

@@ -17,6 +17,7 @@ from ray_sim.model.arguments import expect
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult, Summary
 from ray_sim.model.units import FloatArray
+from ray_sim.reports.charts import timeline_to_end
 from ray_sim.reports.plots import completed_jct_s
 from ray_sim.reports.sweep_sections import PLACE_COLUMNS, PlaceData
 from ray_sim.reports.tables import Place, place_title
@@ -119,6 +120,7 @@ def _label(policy: str, place: Place, several: bool) -> str:
 
 
 def _in_memory(runs: _Runs) -> PlaceData:
+    timelines = {label: timeline_to_end(each[0].timeline, each[0].jobs) for label, each in runs.items()}
     jobs = [
         run.jobs.select(PLACE_COLUMNS).with_columns(policy=pl.lit(label))
         for label, each in runs.items()
@@ -128,4 +130,4 @@ def _in_memory(runs: _Runs) -> PlaceData:
         label: np.sort(np.concatenate([completed_jct_s(run.jobs) for run in each]))
         for label, each in runs.items()
     }
-    return PlaceData(curves, pl.concat(jobs), {label: each[0].timeline for label, each in runs.items()})
+    return PlaceData(curves, pl.concat(jobs), timelines)

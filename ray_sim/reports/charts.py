@@ -31,6 +31,23 @@ def line_chart(caption: str, unit: str, lines: Mapping[str, Line], *, focus_s: f
     return Chart(caption, {"kind": "lines", "unit": unit, "focus_s": focus_s, "series": series})
 
 
+def timeline_to_end(timeline: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
+    """The timeline with a row at the end of the run, where jobs wait or hold servers after its last event.
+
+    Parameters
+    ----------
+    timeline, jobs : as in `RunResult`
+    """
+    until = jobs.select(
+        pl.col("submit_s") + pl.col("queue_s").fill_null(0.0) + pl.col("run_s").fill_null(0.0)
+    )
+    end_s = until.to_series().max()
+    last = timeline.tail(1)
+    if last.is_empty() or not isinstance(end_s, float) or end_s <= last["time_s"][0]:
+        return timeline
+    return pl.concat([timeline, last.with_columns(time_s=pl.lit(end_s))])
+
+
 def timeline_lines(timeline: pl.DataFrame, columns: Mapping[str, str]) -> dict[str, Line]:
     """Lines of columns of a timeline by their label; nulls are NaN."""
     time_s = timeline["time_s"].to_numpy()

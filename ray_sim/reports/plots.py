@@ -237,18 +237,27 @@ def heat_map_svg(ratios: Mapping[str, Sequence[float | None]], columns: Sequence
 
 
 def thin_steps(time_s: FloatArray, values: FloatArray, points: int) -> np.ndarray:
-    """Indices of at most `points` points of a step line that preserve its shape.
+    """Indices of at most `points` points of a step line that preserve its shape, among them both ends.
 
-    Each interval of time keeps its first highest point, and its last point, whose value continues.
+    Intervals of time keep their first highest point, and their last point, whose value continues. Half of
+    the intervals are equally long and half have equally many points: a line of few hours before a long quiet
+    time keeps its shape.
+
+    Parameters
+    ----------
+    points : at least 3
     """
     if len(values) <= points:
         return np.arange(len(values))
-    edges = np.linspace(time_s[0], time_s[-1], points // 2 + 1)[1:-1]
+    half = (points + 1) // 4
+    by_time = np.linspace(time_s[0], time_s[-1], half + 1)[1:-1]
+    by_count = time_s[np.linspace(0, len(time_s) - 1, half + 1).astype(np.int64)[1:-1]]
+    edges = np.union1d(by_time, by_count)
     stretch = np.searchsorted(edges, time_s, side="right")
     last = np.flatnonzero(np.append(np.diff(stretch) > 0, True))
     by_height = np.lexsort((-values, stretch))
     highest = by_height[np.append(0, last[:-1] + 1)]
-    return np.union1d(highest, last)
+    return np.unique(np.concatenate([[0], highest, last]))
 
 
 def _time_cdf(

@@ -9,7 +9,7 @@ import polars as pl
 
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import US_PER_S, BoolArray
-from ray_sim.reports.charts import line_chart, timeline_lines
+from ray_sim.reports.charts import line_chart, timeline_lines, timeline_to_end
 from ray_sim.reports.history.explanation import RunExplainer
 from ray_sim.reports.history.explanation_text import MOST_IN_PAGE, explanation_sections
 from ray_sim.reports.history.fragmentation import fragmentation
@@ -43,15 +43,16 @@ def run_charts(result: RunResult, explainer: RunExplainer | None) -> tuple[Chart
     else:
         history, facts = explainer.history, explainer.facts
         bars = gantt(history, facts.servers, result.jobs, facts.there)
+    timeline = timeline_to_end(result.timeline, result.jobs)
     told = {} if explainer is None else _explanations(result.jobs, explainer)
     note = f"{bars.left_out:,} shorter stays are left out." if bars.left_out else ""
     jobs = {"waiting": "waiting", "running": "running"}
     return (
         Chart("Jobs on servers", {**bars.data, "explanations": told}, note),
-        line_chart("Jobs waiting and running", "jobs", timeline_lines(result.timeline, jobs)),
-        *_utilisation(result.timeline, explainer),
+        line_chart("Jobs waiting and running", "jobs", timeline_lines(timeline, jobs)),
+        *_utilisation(timeline, explainer),
         *([] if explainer is None else _placement_charts(explainer)),
-        *_own(result.timeline),
+        *_own(timeline),
     )
 
 

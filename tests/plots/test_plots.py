@@ -118,6 +118,28 @@ def test_a_few_jobs_that_outlive_the_others_by_far_are_out_of_view(ax: Axes) -> 
     assert ax.get_xlim()[1] * 3600 == pytest.approx(10_000.0)
 
 
+def test_a_busy_time_before_a_long_tail_keeps_its_points(ax: Axes) -> None:
+    # A job a second for 2,000 s, and one that lasts for weeks: what is in view is thinned by itself.
+    jobs = [Job(float(n), 1, 1.5) for n in range(2000)] + [Job(2000, 1, 3e6)]
+    result = replay(world_of(jobs, [1.0]), "fifo")
+    [line] = plots.queue(result, ax).lines
+    end = ax.get_xlim()[1]
+    seen = np.asarray(line.get_xdata(), dtype=np.float64)
+    seen = seen[seen <= end]
+    assert seen[0] == 0
+    assert len(seen) > 1000
+
+
+def test_a_run_with_a_horizon_is_drawn_to_its_end(ax: Axes) -> None:
+    # Two jobs of 1,000 s, one after the other: the last event is the second submission at 5 s.
+    result = replay(world_of([Job(0, 1, 1000), Job(5, 1, 1000)], [1.0], params={"horizon_s": 900}), "fifo")
+    assert result.timeline["time_s"].max() == 5
+    [line] = plots.queue(result, ax).lines
+    times = np.asarray(line.get_xdata(), dtype=np.float64) * 60  # in minutes
+    assert (times[-1], line.get_ydata()[-1]) == (pytest.approx(900), 1)  # type: ignore[index]  # an array
+    assert ax.get_xlim()[1] == pytest.approx(15)
+
+
 @pytest.mark.parametrize(
     ("results", "text"),
     [

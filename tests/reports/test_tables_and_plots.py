@@ -134,14 +134,23 @@ def test_a_thinned_line_keeps_its_peak_its_ends_and_its_order(
     time_s = np.cumsum([float(wait) for wait, _ in steps])
     values = np.array([float(value) for _, value in steps])
     kept = thin_steps(time_s, values, points)
-    assert len(kept) <= max(points, 2)
+    assert len(kept) <= points
     assert values[kept].max() == values.max()
-    assert kept[-1] == len(steps) - 1
+    assert (kept[0], kept[-1]) == (0, len(steps) - 1)
     assert (np.diff(kept) > 0).all()
 
 
 def test_a_thinned_line_shows_the_peak_of_every_stretch_and_how_it_ends() -> None:
-    # Two stretches, [0, 4.5) and [4.5, 9]: peaks 7 (at 2) and 5 (at 6), last values 1 and 0.
+    # Half of the time ends at 4.5, half of the points before 4: stretches [0, 4), [4, 4.5) and [4.5, 9] with
+    # peaks 7 (at 2), 1 and 5 (at 6), and last values 2, 1 and 0.
     time_s = np.arange(10.0)
     values = np.array([0.0, 3, 7, 2, 1, 4, 5, 5, 2, 0])
-    assert thin_steps(time_s, values, 4).tolist() == [2, 4, 6, 9]
+    assert thin_steps(time_s, values, 8).tolist() == [0, 2, 3, 4, 6, 9]
+
+
+def test_a_thinned_line_keeps_the_shape_of_a_busy_hour_before_a_quiet_year() -> None:
+    # 2,000 steps of a second, and one after a year: half of the points show the busy time evenly.
+    time_s = np.append(np.arange(2000.0), 3e7)
+    kept = thin_steps(time_s, np.append(np.arange(2000) % 7, 0).astype(float), 200)
+    assert len(kept) <= 200
+    assert np.diff(time_s[kept][:-1]).max() <= 2000 / (200 // 4)

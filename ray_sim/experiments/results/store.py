@@ -35,6 +35,7 @@ from ray_sim.experiments.run_identity import SHORT
 from ray_sim.experiments.sweep_entries import Detail, Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import FloatArray
+from ray_sim.reports.charts import timeline_to_end
 from ray_sim.reports.plots import completed_jct_s
 from ray_sim.reports.sweep_sections import PLACE_COLUMNS, PlaceData
 from ray_sim.reports.tables import Place, RunRow
@@ -264,10 +265,10 @@ class ResultStore:
             seeds: set[int | None] = set()
             for entry in group:
                 directory = self.run_directory(entry.content_hash)
-                read = read_table(directory, "jobs").select(PLACE_COLUMNS)
-                jobs.append(read.with_columns(policy=pl.lit(entry.policy)))
+                read = read_table(directory, "jobs")
+                jobs.append(read.select(PLACE_COLUMNS).with_columns(policy=pl.lit(entry.policy)))
                 if entry.policy not in timelines:
-                    timelines[entry.policy] = read_table(directory, "timeline")
+                    timelines[entry.policy] = timeline_to_end(read_table(directory, "timeline"), read)
                     seeds.add(entry.seed)
             joined = pl.concat(jobs)
             curves = {policy: completed_jct_s(joined.filter(policy=policy)) for policy in timelines}
