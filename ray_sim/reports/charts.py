@@ -11,6 +11,7 @@ from ray_sim.model.text import shown
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.page import Chart
 from ray_sim.reports.plots import thin_steps
+from ray_sim.reports.run_end import last_end_s
 
 MOST_POINTS = 1500
 """Largest number of points of a line in a page."""
@@ -38,12 +39,9 @@ def timeline_to_end(timeline: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
     ----------
     timeline, jobs : as in `RunResult`
     """
-    until = jobs.select(
-        pl.col("submit_s") + pl.col("queue_s").fill_null(0.0) + pl.col("run_s").fill_null(0.0)
-    )
-    end_s = until.to_series().max()
+    end_s = last_end_s(jobs)
     last = timeline.tail(1)
-    if last.is_empty() or not isinstance(end_s, float) or end_s <= last["time_s"][0]:
+    if last.is_empty() or end_s is None or end_s <= last["time_s"][0]:
         return timeline
     return pl.concat([timeline, last.with_columns(time_s=pl.lit(end_s))])
 

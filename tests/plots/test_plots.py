@@ -140,6 +140,16 @@ def test_a_run_with_a_horizon_is_drawn_to_its_end(ax: Axes) -> None:
     assert ax.get_xlim()[1] == pytest.approx(15)
 
 
+def test_a_job_that_is_submitted_after_the_horizon_does_not_extend_the_run(ax: Axes) -> None:
+    jobs = [Job(0, 1, 1000), Job(5, 1, 1000), Job(5000, 1, 1)]
+    result = replay(world_of(jobs, [1.0], params={"horizon_s": 900}), "fifo")
+    [line] = plots.queue(result, ax).lines
+    assert np.asarray(line.get_xdata(), dtype=np.float64)[-1] == pytest.approx(15)
+    ax.clear()
+    [bar] = rectangles(plots.gantt(result, ax))
+    assert bar.get_width() == pytest.approx(15)
+
+
 @pytest.mark.parametrize(
     ("results", "text"),
     [

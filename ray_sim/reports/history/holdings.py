@@ -24,6 +24,7 @@ from ray_sim.kernels.core.arrays import (
 )
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray
 from ray_sim.reports.history.run_facts import RunFacts
+from ray_sim.reports.run_end import last_end_s
 
 _OPENING = (START, MOVE)
 _CLOSING = (STOP, FINISH, EVICT, LOSE)
@@ -92,8 +93,7 @@ def read_history(events: pl.DataFrame, jobs: pl.DataFrame, servers: tuple[str, .
     """
     job_ids = jobs["job_id"]
     time_us = whole_us(events["time_s"])
-    until = (jobs["submit_s"] + jobs["queue_s"].fill_null(0.0) + jobs["run_s"].fill_null(0.0)).max()
-    ends = [int(time_us.max()) if len(time_us) else 0, round(float(str(until or 0.0)) * US_PER_S)]
+    ends = [int(time_us.max()) if len(time_us) else 0, round((last_end_s(jobs) or 0.0) * US_PER_S)]
     known = [*EVENT_NAMES, *(set(events["event"].cast(pl.String).unique()) - set(EVENT_NAMES))]
     return History(
         time_us=time_us,
