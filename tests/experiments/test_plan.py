@@ -67,7 +67,12 @@ def test_identical_jobs_need_what_arithmetic_says_and_the_bound_needs_no_fewer(t
     tried = {point.mix[0]: point.mean for point in report.plans[0].points}
     assert tried == {n: 10.0 * math.ceil(12 / n) for n in tried}
     assert min(tried) == 4  # fewer are excluded, and not run
-    assert dict(answers(report))["bound"] == "excludes what is cheaper than s.count=4, price 4"
+    rows = dict(answers(report))
+    assert rows["bound"] == "excludes what is cheaper than s.count=4, price 4"
+    assert str(rows["  search"]).endswith("choices run; assumes more servers help")
+    # Had the bound excluded fewer than 3 only, 3 would be left to try.
+    loose = dict(answers(replace(report, least=(3,))))
+    assert str(loose["  search"]).endswith("assumes more servers help; fewer may suffice")
 
 
 def test_a_search_says_what_it_ran_and_a_bound_that_it_excludes_nothing(tmp_path: Path) -> None:

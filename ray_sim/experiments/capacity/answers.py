@@ -137,7 +137,16 @@ def _search(report: PlanReport, plan: PolicyPlan) -> str:
     if not plan.points:
         return f"none of {len(mixes):,} choices run"
     run = f"{len(plan.points)} of {len(mixes):,} choices run; assumes more servers help"
-    return run if plan.best is None or plan.best.mix == mixes[0] else f"{run}; fewer may suffice"
+    return f"{run}; fewer may suffice" if _left_out(report, plan) else run
+
+
+def _left_out(report: PlanReport, plan: PolicyPlan) -> bool:
+    """Whether a choice before the answer was neither run nor excluded."""
+    if plan.best is None or report.least is None:
+        return False
+    mixes, run = report.request.choices.mixes(), {point.mix for point in plan.points}
+    allowed = mixes[mixes.index(report.least) : mixes.index(plan.best.mix)]
+    return any(mix not in run for mix in allowed)
 
 
 def _priced(report: PlanReport, mix: tuple[int, ...]) -> str:
