@@ -17,12 +17,23 @@ rs: Any = ray_sim
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: rs.plan({}, "mean_jct_s<9", {}, seeds=0), "seeds: expected at least 1, found 0"),
+        (lambda: rs.plan({}, "mean_jct_s<9", {}, seeds=0), "seeds: expected 1 to 100,000, found 0"),
         (
             lambda: rs.plan({}, "mean_jct_s<9", {}, seeds=1.5),
-            "seeds: expected a number of seeds, found float",
+            "seeds: expected a whole number, found float",
         ),
         (lambda: rs.compare({1: 2, 3: 4}), "results: expected labels that are texts"),
+        (
+            lambda: rs.plan({}, "mean_jct_s<9", {}, max_in_flight=0),
+            "max_in_flight: expected at least 1, found 0",
+        ),
+        (lambda: rs.sweep({}, max_in_flight=True), "max_in_flight: expected a whole number, found bool"),
+        (lambda: rs.plan({}, 5, {}), "goal: expected a text such as .* found int"),
+        (lambda: rs.simulate(5, "toy"), "workload: expected a path, a workload or its table, found int"),
+        (lambda: rs.simulate("a", 5), "cluster: expected a name, a path or a cluster, found int"),
+        (lambda: rs.simulate("a", "toy", world=5), "world: expected a mapping .* found int"),
+        (lambda: rs.convert("csv", "a.csv", 5), "out: expected a path, found int"),
+        (lambda: rs.compare("a", "b", metric=5), "metric: expected the name of a metric, found int"),
         (lambda: rs.compare(5, 6), "results: expected directories, or what .* returned, found int"),
         (lambda: rs.report({"a": 1}, "o.html"), "results: expected a directory, .* found dict"),
         (lambda: rs.load(5), "path: expected a path, found int"),

@@ -136,6 +136,10 @@ def simulate(
     InvalidInputError : an input is invalid
     RunFailedError : the policy made a decision that the world forbids
     """
+    expect("workload", workload, (str, Path, Workload, JobTable), "a path, a workload or its table")
+    expect("cluster", cluster, (str, Path, Cluster), "a name, a path or a cluster")
+    expect("params", params, (Mapping, NoneType), "a mapping from names to values")
+    expect("world", world, (Mapping, NoneType), "a mapping from names to values")
     expect("trim", trim, (Trim, NoneType), "a `Trim`")
     expect("sites", sites, Integral, "a number of groups of servers")
     if partition not in get_args(Partition):

@@ -54,6 +54,9 @@ def convert(
     InvalidInputError : an option is invalid, or a file cannot be read or written
     """
     _expect_pair(window)
+    expect("format_name", format_name, str, "the name of a trace format")
+    expect("source", source, (str, Path, list), "a path, or a list of paths")
+    expect("out", out, (str, Path), "a path")
     with shown_progress("convert, % of the work", progress, compiles=False) as report:
         return convert_files(
             format_name,
@@ -131,6 +134,7 @@ def report(
     ------
     InvalidInputError : the directory holds no results, a file is damaged, or ``out`` cannot be written
     """
+    expect("out", out, (str, Path), "a path")
     kinds = (str, Path, RunResult, SweepResults, SweepReport, PlanReport)
     expect("results", results, kinds, "a directory, or what `load`, `simulate`, `sweep` or `plan` returned")
     if isinstance(results, RunResult):

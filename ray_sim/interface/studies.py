@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral
 from pathlib import Path
+from types import NoneType
 
 from ray_sim.experiments.capacity.choices import parse_choices
 from ray_sim.experiments.capacity.evaluation import RunOptions
@@ -24,11 +24,14 @@ from ray_sim.experiments.sweep_file import parse_sweep, read_sweep, without_figu
 from ray_sim.experiments.sweep_info import LiveNote, Standings
 from ray_sim.experiments.sweep_results import SweepResults
 from ray_sim.interface.content import plain
-from ray_sim.model.arguments import expect
+from ray_sim.model.arguments import expect, in_range
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult
 from ray_sim.progress import shown_progress
 from workloads.sources import Source
+
+MOST_SEEDS = 100_000
+"""Largest number of seeds of a plan, as of the command."""
 
 Stored = str | Path | SweepResults | SweepReport | PlanReport
 """Results on disk: their directory, or what `load`, `sweep` or `plan` returned."""
@@ -59,6 +62,8 @@ def sweep(
     ------
     InvalidInputError : the sweep has problems, all listed, or the directory is one of something else
     """
+    if max_in_flight is not None:
+        in_range("max_in_flight", max_in_flight, 1)
     if isinstance(content, Mapping):
         planned = parse_sweep(without_figure(plain(content)), "the sweep", HashedInputs())
     else:
@@ -103,6 +108,8 @@ def compare(
     InvalidInputError : nothing to compare, or a source holds no results
     UnknownNameError : no such metric, baseline or kind of class
     """
+    expect("metric", metric, (str, NoneType), "the name of a metric")
+    expect("baseline", baseline, (str, NoneType), "the name of a policy")
     if any(isinstance(each, RunResult) for each in results):
         raise InvalidInputError("results in memory have no names: expected a mapping, {'fifo': a, 'las': b}")
     in_memory = [each for each in results if isinstance(each, Mapping)]
@@ -150,9 +157,12 @@ def plan(
     ------
     InvalidInputError : the scenario, the goal or a choice is invalid
     """
-    expect("seeds", seeds, Integral, "a number of seeds")
-    if seeds < 1:
-        raise InvalidInputError(f"seeds: expected at least 1, found {seeds}")
+    in_range("seeds", seeds, 1, MOST_SEEDS)
+    if max_in_flight is not None:
+        in_range("max_in_flight", max_in_flight, 1)
+    expect("goal", goal, str, "a text such as 'p95_jct_s<7200'")
+    expect("vary", vary, Mapping, "a mapping such as {'servers.count': (1, 40)}")
+    expect("price", price, (Mapping, NoneType), "a mapping from names to prices")
     prices = [f"{name}={value}" for name, value in (price or {}).items()]
     varied = [f"{key}={_values_text(values)}" for key, values in vary.items()]
     request = PlanRequest(_scenario(scenario), parse_goal(goal), parse_choices(varied, prices), seeds)

@@ -20,3 +20,17 @@ def expect(name: str, value: object, kinds: type | tuple[type, ...], expected: s
     """
     if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is Integral):
         raise InvalidInputError(f"{name}: expected {expected}, found {type(value).__name__}")
+
+
+def in_range(name: str, value: object, low: int, high: int | None = None) -> None:
+    """Raise unless an argument is a whole number in a range, both ends included.
+
+    Raises
+    ------
+    InvalidInputError : it is not
+    """
+    expect(name, value, Integral, "a whole number")
+    assert isinstance(value, Integral)
+    if int(value) < low or (high is not None and int(value) > high):
+        span = f"at least {low}" if high is None else f"{low} to {high:,}"
+        raise InvalidInputError(f"{name}: expected {span}, found {value}")

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.model.text import number_of
 from ray_sim.model.units import MAX_TIME_S, US_PER_S, seconds_to_us
@@ -111,7 +113,9 @@ def resolve(owner: str, parameters: Sequence[Parameter], given: Mapping[str, obj
             values[parameter.name] = parameter.default
             continue
         try:
-            values[parameter.name] = _parse(parameter, given[parameter.name])
+            value = given[parameter.name]
+            plain = value.item() if isinstance(value, np.generic) else value
+            values[parameter.name] = _parse(parameter, plain)
         except _BadValueError as problem:
             problems.append(f"{parameter.name}: {problem}")
     if problems:

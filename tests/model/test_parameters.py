@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
@@ -30,6 +31,9 @@ def test_what_is_not_given_has_its_default() -> None:
         ("flag", "No", False),
         ("flag", "1", True),
         ("flag", True, True),
+        ("flag", np.bool_(True), True),
+        ("count", np.int64(12), 12),
+        ("share", np.float32(0.25), 0.25),
         ("count", "12", 12),
         ("count", 12.0, 12),
         ("count", "1e3", 1000),
