@@ -24,7 +24,7 @@ _OF_TEXT = (pl.String, pl.Categorical, pl.Enum, pl.Boolean, pl.Date, pl.Datetime
 """Types of columns besides numbers."""
 
 _LINE_END = re.compile(r"[\n\r]")
-"""What would divide a row; without it a record is a line of text."""
+"""Line ends; a row of a CSV file is one line, so its cells must not have any."""
 
 TableReader = Callable[[Path], pl.DataFrame]
 """Makes a table of a trace file: a row per job, columns as in a CSV file of `ray-sim convert csv`."""

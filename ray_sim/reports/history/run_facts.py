@@ -32,7 +32,10 @@ class RunFacts:
     partitions: tuple[str, ...] | None
     """Names of the partitions; None where all servers are one."""
     ps_levels: tuple[IntArray, IntArray] | None
-    """Of chunked jobs: levels of memory that parameter servers offer, (S,), and that jobs need, (J,)."""
+    """Memory that each parameter server of a server has, (S,), and that a job needs, (J,); as ranks.
+
+    A parameter server may serve a job if its rank is at least the job's. None where jobs are not chunked.
+    """
     strict: bool
     """Whether the policy declares that no job passes one that does not fit (``backfill=False``)."""
     placement: str | None
