@@ -7,6 +7,7 @@ import glob
 import hashlib
 import inspect
 import os
+import pickle
 import sys
 import tempfile
 import time
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ParamSpec, TypeVar, cast
 
 import llvmlite
@@ -22,8 +24,10 @@ import numba
 from numba.core import caching
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
+from numba.core.serialize import dumps
 
 from ray_sim.kernels.content_digest import content_digest, types_digest
+from ray_sim.kernels.private_files import kernel_directory, read_private, warn_once
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,33 +39,20 @@ KEPT_S = 30 * 24 * 3600
 """Age in seconds from which on files of the cache that no process has opened are removed."""
 
 _DAY_S = 24 * 3600
+_SEAL_BYTES = hashlib.sha256().digest_size
 _SOURCES = Path(__file__).parent
 
 
 @cache
-def _cache_root() -> Path:
-    chosen = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
-    home = Path(chosen) if chosen else Path.home() / ".cache"
-    for root in (home, Path(tempfile.gettempdir()) / f"ray_sim-{os.getuid()}"):
-        try:
-            root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            tempfile.TemporaryFile(dir=root).close()
-        except OSError:
-            continue
-        return root / "ray_sim-kernels"
-    raise OSError("no writable directory for compiled code; set NUMBA_CACHE_DIR")
-
-
-@cache
-def _folder() -> Path:
+def _folder() -> Path | None:
     """Folder of the code of this Python, numba, LLVM and CPU; others use folders of their own."""
     cpu = (llvmlite.binding.get_host_cpu_name(), llvmlite.binding.get_host_cpu_features().flatten())
     digest = hashlib.sha256(repr((llvmlite.__version__, cpu)).encode()).hexdigest()[:8]
-    return _cache_root() / f"{sys.implementation.cache_tag}-numba-{numba.__version__}-{digest}"
+    return kernel_directory(f"{sys.implementation.cache_tag}-numba-{numba.__version__}-{digest}")
 
 
 @cache
-def _version_file() -> Path:
+def _version_file(folder: Path) -> Path:
     """An empty file that tells that kernels of these sources, a digest of this package, were opened here.
 
     It serves `compiled_before` only. The content digest of a kernel decides whether stored code is used.
@@ -70,22 +61,23 @@ def _version_file() -> Path:
     for path in sorted(_SOURCES.rglob("*.py")):
         digest.update(path.relative_to(_SOURCES).as_posix().encode())
         digest.update(path.read_bytes())
-    return _folder() / f"{digest.hexdigest()[:16]}.version"
+    return folder / f"{digest.hexdigest()[:16]}.version"
 
 
 def compiled_before() -> bool:
     """Whether kernels of these sources have been compiled on this machine, though perhaps not all."""
-    return bool(numba.config.DISABLE_JIT) or _version_file().exists()
+    folder = _folder()
+    return bool(numba.config.DISABLE_JIT) or (folder is not None and _version_file(folder).exists())
 
 
 @cache
-def _open_version() -> None:
+def _open_version(folder: Path) -> None:
     """Note that kernels of these sources are in use; the first process of a version removes unused files."""
-    version = _version_file()
-    version.parent.mkdir(parents=True, exist_ok=True)
-    if not version.exists():
-        version.touch()
-        _remove_unused()
+    version = _version_file(folder)
+    with suppress(OSError):  # no room
+        if not version.exists():
+            version.touch()
+            _remove_unused(folder.parent)
     _note_use(version)
 
 
@@ -97,14 +89,14 @@ def _note_use(path: Path) -> None:
             os.utime(path, (now, state.st_mtime))
 
 
-def _remove_unused() -> None:
+def _remove_unused(cache: Path) -> None:
     """Remove kernels and versions that no process has opened for `KEPT_S`, in all folders of the cache.
 
-    The index of a kernel (.nbi) and its code (.nbc) have names with the same beginning. A process that finds
-    an index without code compiles anew.
+    The files of a kernel have names with the same beginning: its code, its lock and, in folders of older
+    versions, an index (.nbi).
     """
     oldest = time.time() - KEPT_S
-    for first in [*_cache_root().rglob("*.nbi"), *_cache_root().rglob("*.version")]:
+    for first in [each for kind in ("kernel", "nbi", "version") for each in cache.rglob(f"*.{kind}")]:
         with suppress(OSError):  # removed by another process
             if first.stat().st_atime < oldest:
                 for path in first.parent.glob(f"{glob.escape(first.stem)}.*"):
@@ -112,63 +104,57 @@ def _remove_unused() -> None:
                 first.parent.rmdir()  # fails unless it is empty
 
 
-class _Locator(caching._CacheLocator):  # type: ignore[misc]  # numba ships no types
-    """Names the files of one kernel by its content and the types of a call, wherever its source is unpacked.
+class _StoredCode(caching.CompileResultCacheImpl, caching.NullCache):  # type: ignore[misc]  # no types
+    """Numba's cache of one kernel for the types of a call: a file that is named by the content of both.
 
-    Numba's own locators name them by the folder of the source and check the time of one source file. A
-    working directory unpacked anew by Ray would compile again, and an edited callee would not.
+    Numba's own caches name files by the folder of the source and check the time of one source file. A
+    working directory unpacked anew by Ray would compile again, and an edited callee would not. They also
+    run whatever a file holds. This file begins with a digest of its name and of the rest.
     """
 
-    def __init__(self, compiled: Dispatcher, types: tuple[Any, ...]) -> None:
-        self._digest = f"{content_digest(compiled)}-{types_digest(types)}"
-        self._py_file = inspect.getfile(compiled.py_func)
-
-    def get_cache_path(self) -> str:
-        """Folder of this machine's code, of all versions of a kernel."""
-        return str(_folder())
-
-    def get_source_stamp(self) -> str:
-        """The digest of content and types: the freshness that numba checks."""
-        return self._digest
-
-    def get_disambiguator(self) -> str:
-        """The digest: kernels of one name with two contents, or with two classes of a type, do not meet."""
-        return self._digest
-
-
-class _Files(caching.CompileResultCacheImpl):  # type: ignore[misc]  # numba ships no types
-    """Files of one kernel for the types of a call: as numba's, with our names."""
-
-    def __init__(self, compiled: Dispatcher, types: tuple[Any, ...]) -> None:
+    def __init__(self, compiled: Dispatcher, types: tuple[Any, ...], folder: Path) -> None:
         function = compiled.py_func
         self._lineno = function.__code__.co_firstlineno  # for numba's warnings
-        self._locator = _Locator(compiled, types)
+        self._locator = SimpleNamespace(_py_file=inspect.getfile(function))
         name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
-        self._filename_base = self.get_filename_base(name, getattr(sys, "abiflags", ""))
-
-
-class _ContentCache(caching.FunctionCache):  # type: ignore[misc]  # numba ships no types
-    """Numba's cache of one kernel for the types of a call, in `_Files`."""
-
-    def __init__(self, compiled: Dispatcher, types: tuple[Any, ...]) -> None:
-        self._impl_class = lambda _: _Files(compiled, types)
-        super().__init__(compiled.py_func)
-        _note_use(_folder() / f"{self._impl.filename_base}.nbi")
+        digest = f"{content_digest(compiled)}-{types_digest(types)}"
+        self.path = folder / f"{name}-{digest}.kernel"
+        _note_use(self.path)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Stored code for these types; None where there is none, or its index names types that have moved."""
+        """Stored code for these types; None where there is none that is whole and can be loaded here."""
+        target_context.refresh()
         try:
-            return super().load_overload(sig, target_context)
-        except (ImportError, AttributeError):
-            self._drop_index()
+            found = read_private(self.path)
+            seal, content = found[:_SEAL_BYTES], found[_SEAL_BYTES:]
+            if seal != self.seal(content):
+                raise ValueError("damaged")
+            stored, code = pickle.loads(content)  # noqa: S301  # sealed, and no other user can write it
+            return self.rebuild(target_context, code) if stored == sig else None
+        except Exception:  # absent, damaged, another user's, or with types that have moved
+            self._drop()
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Store code, unless another process has stored an index with types that are not to be had here."""
+        """Store code; where it cannot be written this is said once, and it stays in memory."""
+        if not self.check_cachable(data):
+            return
+        content = dumps((sig, self.reduce(data)))
         try:
-            super().save_overload(sig, data)
-        except (ImportError, AttributeError):
-            self._drop_index()
+            descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=f"{self.path.stem}.")
+            fresh = Path(name)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(self.seal(content) + content)
+                fresh.replace(self.path)
+            finally:
+                fresh.unlink(missing_ok=True)
+        except OSError as error:
+            warn_once(f"compiled kernels are not kept in {self.path.parent}: {error.strerror}")
+
+    def seal(self, content: bytes) -> bytes:
+        """Digest of the name and the content of the file."""
+        return hashlib.sha256(self.path.name.encode() + b"\0" + content).digest()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -180,13 +166,15 @@ class _ContentCache(caching.FunctionCache):  # type: ignore[misc]  # numba ships
         """
         with ExitStack() as held:
             with suppress(OSError):
-                _folder().mkdir(parents=True, exist_ok=True)
-                file = held.enter_context((_folder() / f"{self._impl.filename_base}.lock").open("wb"))
+                flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+                file = os.open(self.path.with_suffix(".lock"), flags, mode=0o600)
+                held.callback(os.close, file)
                 fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _drop_index(self) -> None:
-        (_folder() / f"{self._impl.filename_base}.nbi").unlink(missing_ok=True)
+    def _drop(self) -> None:
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
 
 
 def _with_cache(compiled: Any) -> Callable[[Any], Any]:
@@ -199,11 +187,12 @@ def _with_cache(compiled: Any) -> Callable[[Any], Any]:
     compile_types = compiled.compile
 
     def compile_or_load(types: Any) -> Any:
-        if types in compiled.overloads or inspect.getmodule(compiled.py_func) is None:
+        folder = _folder()
+        if types in compiled.overloads or folder is None or inspect.getmodule(compiled.py_func) is None:
             return compile_types(types)
         with global_compiler_lock:
-            _open_version()
-            outer, cache = compiled._cache, _ContentCache(compiled, types)
+            _open_version(folder)
+            outer, cache = compiled._cache, _StoredCode(compiled, types, folder)
             compiled._cache = cache
             try:
                 with cache.alone():
@@ -241,11 +230,11 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     Calls and constants
         A kernel may call other kernels. Values of globals are fixed when it is compiled.
     Cache
-        Code is kept below ``$NUMBA_CACHE_DIR``, else ``$XDG_CACHE_HOME``, else ``~/.cache``, under a
-        digest of the function, of the kernels that it calls, of the globals that it names and of the
-        types of the arguments. A change in one of them, in any module, compiles the function anew and no
-        other; a change of comments or docstrings compiles nothing. Code that no process has loaded for
-        30 days is removed.
+        Code is kept below ``$NUMBA_CACHE_DIR``, else ``$XDG_CACHE_HOME``, else ``~/.cache``, if no other
+        user can write there, under a digest of the function, of the kernels that it calls, of the globals
+        that it names and of the types of the arguments. A change in one of them, in any module, compiles
+        the function anew and no other; a change of comments or docstrings compiles nothing. Code that no
+        process has loaded for 30 days is removed, and so is a file that is damaged.
     Plain Python
         With ``NUMBA_DISABLE_JIT=1`` the decorator returns ``function`` itself, for a debugger or for a
         test that compares both, and indices are checked.

@@ -98,7 +98,7 @@ def _ray_sim(directory: Path, *arguments: str, **variables: str) -> subprocess.C
 
 def _compiled(kernels: Path) -> dict[str, int]:
     """Files of compiled kernels, and when they were written."""
-    return {str(path): path.stat().st_mtime_ns for path in kernels.rglob("*.nb?")}
+    return {str(path): path.stat().st_mtime_ns for path in kernels.rglob("*.kernel")}
 
 
 def _check_results(store: ResultStore) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
+import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
+from random import Random
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -19,10 +23,13 @@ import numpy.typing as npt
 import pytest
 
 import ray_sim
-from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.compile import _StoredCode, kernel
 from ray_sim.kernels.content_digest import content_digest, types_digest
 
-OURS = ("__init__.py", "kernels/__init__.py", "kernels/compile.py", "kernels/content_digest.py")
+OURS = (
+    "__init__.py",
+    *(f"kernels/{name}.py" for name in ("__init__", "compile", "content_digest", "private_files")),
+)
 KERNEL = "from ray_sim.kernels.compile import kernel\n@kernel\n"
 CALLEE = "ray_sim/kernels/sub/rate.py"
 BEFORE = {
@@ -185,38 +192,97 @@ def test_a_new_version_removes_what_was_not_opened_for_a_month(tmp_path: Path) -
     assert not other.exists()
 
 
-STORED_BY_ANOTHER = """
-import sys, types
-from pathlib import Path
-from own_same import same
-from ray_sim.kernels.compile import _ContentCache
-same(1)
-elsewhere = types.ModuleType("elsewhere")
-exec("class Group: pass", elsewhere.__dict__)
-sys.modules["elsewhere"] = elsewhere
-[(signature, overload)] = same.overloads.items()
-cache = _ContentCache(same, signature)
-index = cache._cache_file
-index._save_index({elsewhere.Group: "same.1.nbc"})  # as a version with types that this one has not
-del sys.modules["elsewhere"]
-cache.save_overload(signature, overload)
-print(Path(index._index_path).exists(), same(1))
-"""
+@pytest.fixture
+def compiled() -> Any:
+    """A kernel of one integer, compiled in this process."""
+
+    def twice(x: int) -> int:
+        return x * 2
+
+    compiled = numba.njit(twice)
+    compiled.compile((numba.int64,))
+    return compiled
 
 
-@pytest.mark.slow
+@pytest.fixture
+def stored(compiled: Any, tmp_path: Path) -> Iterator[_StoredCode]:
+    """Its stored code, which a process that finds none can store again at the end."""
+    [(types, code)] = compiled.overloads.items()
+    entry = _StoredCode(compiled, types, tmp_path)
+    entry.save_overload(types, code)
+    yield entry
+    entry.save_overload(types, code)
+    assert entry.load_overload(types, compiled.targetctx).entry_point(1) == 2
+
+
+def _dropped(entry: _StoredCode, compiled: Any) -> bool:
+    """Whether the file is removed and not loaded."""
+    return entry.load_overload((numba.int64,), compiled.targetctx) is None and not entry.path.exists()
+
+
+def _damages(content: bytes) -> Iterator[bytes]:
+    """200 damaged copies: a bit, a part, the length, all of it."""
+    random = Random(1)
+    for _ in range(100):
+        where = random.randrange(len(content))
+        yield content[:where] + bytes([content[where] ^ 1 << random.randrange(8)]) + content[where + 1 :]
+    for _ in range(40):
+        where = random.randrange(len(content))
+        yield content[:where]
+        yield content[:where] + bytes(64) + content[where + 64 :]
+    yield from (random.randbytes(random.randrange(len(content))) for _ in range(15))
+    yield from (b"", content[32:], content + b"\0", pickle.dumps((1, 2)), bytes(32) + content[32:])
+
+
 @compiled_only
-def test_an_index_with_types_of_another_version_is_dropped_when_code_is_stored(tmp_path: Path) -> None:
-    _start(tmp_path)
-    ended = subprocess.run(
-        [sys.executable, "-B", "-c", STORED_BY_ANOTHER],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (ended.stdout.strip(), ended.stderr) == (f"False {REST['not edited']}", "")
+def test_damaged_code_is_dropped_unread(stored: _StoredCode, compiled: Any) -> None:
+    content = stored.path.read_bytes()
+    damaged = [each for each in _damages(content) if each != content]
+    assert len(damaged) == 200
+    for each in damaged:
+        stored.path.write_bytes(each)
+        assert _dropped(stored, compiled)
+
+
+@compiled_only
+def test_code_under_the_name_of_another_kernel_is_dropped(stored: _StoredCode, compiled: Any) -> None:
+    stored.path = stored.path.replace(stored.path.with_name("another.kernel"))
+    assert _dropped(stored, compiled)
+
+
+@compiled_only
+def test_code_with_types_that_are_not_here_is_dropped(stored: _StoredCode, compiled: Any) -> None:
+    elsewhere = ModuleType("elsewhere")
+    exec("class Group: pass", elsewhere.__dict__)  # noqa: S102  # a class of a version that this one has not
+    sys.modules["elsewhere"] = elsewhere
+    content = pickle.dumps((elsewhere.Group, None))
+    del sys.modules["elsewhere"]
+    stored.path.write_bytes(stored.seal(content) + content)
+    assert _dropped(stored, compiled)
+
+
+@compiled_only
+def test_code_that_cannot_be_written_stays_in_memory_and_this_is_said_once(
+    stored: _StoredCode, compiled: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a limit on the size of files, as on a full disk, and with a directory in the file's place."""
+    [(types, code)] = compiled.overloads.items()
+    folder, limits = stored.path.parent, resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        for _ in range(2):
+            stored.save_overload(types, code)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    said = f"warning: compiled kernels are not kept in {folder}: "
+    assert capsys.readouterr().err == f"{said}File too large\n"
+    assert list(folder.iterdir()) == [stored.path]  # no part of a file is left
+    stored.path.unlink()
+    stored.path.mkdir()
+    assert stored.load_overload(types, compiled.targetctx) is None
+    stored.save_overload(types, code)
+    assert capsys.readouterr().err == f"{said}Is a directory\n"
+    stored.path.rmdir()
 
 
 CHECKOUT = """

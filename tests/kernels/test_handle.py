@@ -77,8 +77,7 @@ def output_of(code: str, **environment: str) -> str:
 
 @pytest.mark.slow
 def test_another_process_takes_the_stored_code_of_handles(tmp_path: Path) -> None:
-    # What makes a handle is compiled too, by functions that have another pickle in each process. The cache is
-    # of this test: a process that cannot import the types above drops an index that names them.
+    # What makes a handle is compiled too, by functions that have another pickle in each process.
     folder = {"NUMBA_CACHE_DIR": str(tmp_path)}
     output_of(STORED, **folder)
     assert output_of(STORED, **folder) == "1"
