@@ -70,6 +70,14 @@ def test_a_store_that_is_there_is_left_alone(migration: Migration, tmp_path: Pat
     assert migration.count == 0
 
 
+def test_a_template_that_others_can_write_is_made_anew(migration: Migration, tmp_path: Path) -> None:
+    new_database(tmp_path / "mlflow.db", schema_revision(), migration)
+    template_path().chmod(0o666)
+    for name in ("again", "third"):
+        new_database(tmp_path / name / "mlflow.db", schema_revision(), migration)
+    assert migration.count == 2
+
+
 @pytest.mark.parametrize("damage", ["empty", "cut", "garbage", "a page of zeros", "another revision"])
 def test_a_template_that_is_no_good_is_made_anew(migration: Migration, tmp_path: Path, damage: str) -> None:
     new_database(tmp_path / "mlflow.db", schema_revision(), migration)

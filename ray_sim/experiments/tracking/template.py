@@ -14,6 +14,8 @@ from contextlib import closing, suppress
 from importlib.metadata import version
 from pathlib import Path
 
+from ray_sim.kernels.private_files import read_private
+
 Migrate = Callable[[Path], None]
 """Function that makes a new MLflow store at a path."""
 
@@ -31,11 +33,12 @@ def new_database(database: Path, revision: str | None, migrate: Migrate) -> None
     template = template_path()
     with tempfile.TemporaryDirectory(dir=database.parent, prefix=f".{database.name}.") as folder:
         fresh = Path(folder) / "new.db"
-        if not _is_sound(template, revision):
+        with suppress(OSError):  # none there, or one that another user may have written
+            fresh.write_bytes(read_private(template))
+        if not _is_sound(fresh, revision):
+            fresh.unlink(missing_ok=True)
             _make(fresh, Path(folder) / "migrated.db", migrate)
             _keep(fresh, template)
-        else:
-            shutil.copyfile(template, fresh)
         _place(fresh, database)
 
 
@@ -78,4 +81,6 @@ def _keep(fresh: Path, template: Path) -> None:
     with suppress(OSError):  # if the template cannot be kept, the next store also takes seconds
         template.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=template.parent, prefix=f".{template.name}.") as folder:
-            (Path(shutil.copyfile(fresh, Path(folder) / "new.db"))).replace(template)
+            kept = Path(shutil.copyfile(fresh, Path(folder) / "new.db"))
+            kept.chmod(0o600)
+            kept.replace(template)
