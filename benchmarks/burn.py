@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from typing import ClassVar
 
-import numba
-
-from ray_sim import PolicyContext
+from ray_sim import PolicyContext, kernel
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.policies.fifo import Fifo
@@ -33,6 +31,7 @@ class Burn(Fifo):
         super().start(world, streams)
 
 
+@kernel
 def _loop(steps: int) -> int:
     state = 1
     for _ in range(steps):  # xorshift: each step depends on the previous one
@@ -42,12 +41,9 @@ def _loop(steps: int) -> int:
     return state
 
 
-_compiled_loop = numba.njit(_loop, cache=True)
-
-
 def spin(steps: int) -> int:
     """Run the loop; it returns a result so that the compiler does not remove it."""
-    return int(_compiled_loop(steps))
+    return int(_loop(steps))
 
 
 def steps_per_cpu_s() -> int:
