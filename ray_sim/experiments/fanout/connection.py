@@ -9,10 +9,11 @@ import secrets
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,10 @@ def cluster(address: str, announce: Callable[[str], None] = lambda text: None) -
     RunFailedError : Ray did not start on this machine
     """
     announce("starting Ray" if address == "local" else f"joining Ray at {address}")
-    with redirect_stdout(sys.stderr), _connected(address) as number_of_cores:
+    # Ray lets every user of the machine write into its own directory, which has sockets and code.
+    private = partial(tempfile.TemporaryDirectory, prefix="ray-", ignore_cleanup_errors=True)
+    place = private(dir=os.environ.get("RAY_TMPDIR")) if address == "local" else nullcontext("")
+    with redirect_stdout(sys.stderr), place as directory, _connected(address, directory) as number_of_cores:
         yield number_of_cores
 
 
@@ -104,12 +108,14 @@ def dead_process() -> str | None:
 
 
 @contextmanager
-def _connected(address: str) -> Iterator[int]:
+def _connected(address: str, directory: str) -> Iterator[int]:
     if address == "local" and "ray" not in sys.modules:  # Ray reads these when it is imported
         # A private token: no other user of this machine can send code to our workers, and Ray leaves
         # no token file in the home directory, which would change how later `ray start`s behave.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        # Ray would give metrics of its tasks to anyone who asks, on all interfaces and without a token.
+        os.environ.setdefault("RAY_enable_metrics_collection", "0")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # In a notebook Ray's import advises to install widgets, which nothing here shows.
     logging.getLogger("ray.widgets.util").setLevel(logging.WARNING)
@@ -120,7 +126,7 @@ def _connected(address: str) -> Iterator[int]:
         return
     on_sigterm = signal.getsignal(signal.SIGTERM)
     try:
-        _start() if address == "local" else _join(address)
+        _start(directory) if address == "local" else _join(address)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise InvalidInputError(f"--address {address}: {refusal(error)}") from error
     except SystemExit as ended:  # Ray's answer to SIGTERM while it starts
@@ -140,7 +146,7 @@ def _connected(address: str) -> Iterator[int]:
         ray.shutdown()
 
 
-def _start() -> None:
+def _start(directory: str) -> None:
     import ray
 
     # Local workers find the modules that this process finds, including a user's own policies.
@@ -151,6 +157,7 @@ def _start() -> None:
             address="local",
             include_dashboard=False,
             _node_ip_address="127.0.0.2",
+            _temp_dir=f"{directory}/r",  # sockets have paths of at most 107 bytes
             runtime_env={"env_vars": _ONE_THREAD | modules},
             logging_level=logging.ERROR,
             log_to_driver=False,
