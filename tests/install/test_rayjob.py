@@ -38,7 +38,12 @@ OPTIONAL: Mapping[str, dict[str, type]] = {
         "suspend": bool,
         "ttlSecondsAfterFinished": int,
     },
-    "cluster": {"enableInTreeAutoscaling": bool, "rayVersion": str, "workerGroupSpecs": list},
+    "cluster": {
+        "authOptions": dict,
+        "enableInTreeAutoscaling": bool,
+        "rayVersion": str,
+        "workerGroupSpecs": list,
+    },
     "workers": {"replicas": int, "numOfHosts": int},
 }
 """Fields that a manifest may have: those of the same types that a sweep may need."""
@@ -96,6 +101,12 @@ def test_its_fields_are_those_of_the_api(documents: dict[str, Any], cluster: Any
 def test_ray_is_that_of_the_lock(cluster: Any) -> None:
     [locked] = re.findall(r"^ray==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     assert cluster["rayVersion"] == locked
+
+
+def test_every_service_of_its_cluster_wants_a_token(cluster: Any) -> None:
+    assert cluster["authOptions"] == {"mode": "token"}
+    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        assert group["rayStartParams"] == {}  # none opens a service
 
 
 def test_its_volumes_are_defined_and_its_pods_ask_for_what_they_may_use(
