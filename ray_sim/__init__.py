@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ray_sim.siblings import ALWAYS, import_sibling
+from ray_sim.siblings import ALWAYS, UnderRaySim, import_sibling
 
 if TYPE_CHECKING:
     from ray_sim import plots
@@ -41,6 +42,7 @@ __version__ = "0.1.0"
 
 for _name in ALWAYS:
     import_sibling(_name)
+sys.meta_path.insert(0, UnderRaySim())
 
 _HOMES = {
     "ChunkedDecision": "ray_sim.engine.kinds.chunked.decision",

@@ -7,7 +7,9 @@ the same name beside it, and Python would find that first.
 from __future__ import annotations
 
 import sys
-from importlib.machinery import PathFinder
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +19,24 @@ ROOT = Path(__file__).parents[1]
 
 ALWAYS = ("workloads", "cluster_specs")
 """Siblings that every run needs."""
+
+
+class UnderRaySim(MetaPathFinder, Loader):
+    """Import `ray_sim.workloads.store` as another name of the module `workloads.store`, and so on."""
+
+    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
+        first, _, rest = name.partition(".")
+        ours = first == __package__ and rest.partition(".")[0] in ALWAYS
+        return ModuleSpec(name, self) if ours else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(spec.name.partition(".")[2])
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The module has run; it gets its own specification back.
+        module.__spec__ = module.__spec__ and module.__spec__.loader_state
 
 
 def import_sibling(name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -37,14 +38,17 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def python(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Python in the working directory, which is first on the path, before the project."""
+def python(
+    *arguments: str, cwd: Path | None = None, path: str = str(REPOSITORY)
+) -> subprocess.CompletedProcess[str]:
+    """Python in a directory, the working one by default, which is first on the path, before the project."""
     return subprocess.run(
         [sys.executable, *arguments],
+        cwd=cwd,
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        env=os.environ | {"PYTHONPATH": path},
     )
 
 
@@ -66,11 +70,42 @@ def test_a_script_beside_namesakes_simulates_with_our_packages(desk: Path) -> No
     assert run.returncode == 0, run.stderr
 
 
-def test_a_namesake_that_was_imported_before_is_named(desk: Path) -> None:
-    ended = python("-c", "import workloads, ray_sim")
+@pytest.mark.parametrize("place", [".", "elsewhere"])
+def test_our_packages_have_names_under_ray_sim_that_no_file_hides(place: str, desk: Path) -> None:
+    (desk / "elsewhere").mkdir()
+    script = desk / place / "main.py"
+    script.write_text(
+        "from ray_sim.workloads.formats.csv import mapping\n"
+        "import ray_sim.workloads, ray_sim.cluster_specs, workloads.formats.csv.mapping\n"
+        "assert workloads.formats.csv.mapping is mapping and not hasattr(mapping, '__path__')\n"
+        "assert ray_sim.workloads is workloads and workloads.__spec__.name == 'workloads'\n"
+        "for each in ray_sim.workloads, ray_sim.cluster_specs: print(each.__path__[0])\n"
+    )
+    ended = python(str(script), path=f"{desk}{os.pathsep}{REPOSITORY}")
+    assert ended.stderr == ""
+    assert ended.stdout.splitlines() == [str(REPOSITORY / name) for name in ("workloads", "cluster_specs")]
+
+
+@pytest.mark.parametrize("name", ["workloads", "cluster_specs"])
+def test_our_packages_win_over_a_folder_without_code(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "jobs.csv").write_text("x\n")
+    ended = python("-c", f"import {name}, ray_sim.{name} as ours; assert {name} is ours", cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_module_that_ours_lack_is_named(desk: Path) -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'workloads\.nothing'"):
+        importlib.import_module("ray_sim.workloads.nothing")
+
+
+@pytest.mark.parametrize("name", ["workloads", "cluster_specs"])
+def test_a_namesake_that_was_imported_before_is_named(name: str, desk: Path) -> None:
+    file = {"workloads": "workloads.py", "cluster_specs": "cluster_specs"}[name]
+    ended = python("-c", f"import {name}, ray_sim.{name}")
     assert ended.returncode == 1
     last = ended.stderr.splitlines()[-1]
-    assert last.startswith(f"ImportError: {desk / 'workloads.py'} was imported as 'workloads'")
+    assert last.startswith(f"ImportError: {desk / file} was imported as '{name}'")
     assert "rename it" in last
 
 

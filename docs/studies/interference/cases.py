@@ -14,11 +14,11 @@ import matplotlib as mpl
 mpl.use("svg")
 import matplotlib.pyplot as plt
 import numpy as np
+from ray_sim.workloads.training.draws import Constant
 
 from ray_sim.experiments.inputs.interference_file import load_interference
 from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.model.interference import InterferenceProfile, mean_speed, pair_slowdowns
-from workloads.training.draws import Constant
 
 STRENGTHS = {"harmony_types_weak": "half", "harmony_types": "as it is", "harmony_types_strong": "twice"}
 MOST_JOBS = 4
