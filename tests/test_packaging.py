@@ -90,6 +90,21 @@ def test_the_wheel_holds_the_packages_with_their_data_and_no_benchmarks(installe
 
 
 @pytest.mark.slow
+def test_a_wheel_wins_over_a_folder_of_its_name(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "ray_sim").symlink_to(ROOT)
+    code = "import ray_sim, ray_sim.workloads as ours; print(ray_sim.__file__, ours.__file__)"
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert found == [str(installed / name / "__init__.py") for name in ("ray_sim", "workloads")]
+
+
+@pytest.mark.slow
 def test_an_installed_package_says_where_benchmarks_are(installed: Path, tmp_path: Path) -> None:
     (installed / "benchmarks").mkdir()
     (installed / "benchmarks" / "__init__.py").write_text("raise RuntimeError('of another package')")
