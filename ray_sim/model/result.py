@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
 from ray_sim.kernels.core.arrays import EVENT_NAMES, ROLE_NAMES
 from ray_sim.model.distribution import Distribution
 from ray_sim.model.figures.base import KindFigures
-from ray_sim.model.figures.registry import all_figures
+from ray_sim.model.figures.registry import FIGURES, all_figures
 from ray_sim.model.html import facts_html
 from ray_sim.model.readable import duration, number
 
@@ -224,6 +224,15 @@ class Summary:
     """Warnings of the kind of job and of the policy, one sentence each; null where there are none."""
     trimmed_jobs: int | None = None
     """Jobs that were simulated but do not count; null where the run was not trimmed."""
+
+    if not TYPE_CHECKING:  # type checkers know `figures_as`
+
+        def __getattr__(self, name: str) -> Any:
+            """A figure of a kind of jobs by its key of summary.json: null where other kinds have it."""
+            kinds = (*FIGURES, type(self.figures)) if name != "figures" and self.figures else FIGURES
+            if name not in all_figures({}, kinds):
+                raise AttributeError(f"a summary has no '{name}', only the keys of summary.json")
+            return getattr(self.figures, name, None)
 
     def figures_as(self, kind: type[FiguresT]) -> FiguresT | None:
         """The figures of the jobs if they are of this class, else None."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 
@@ -49,6 +50,35 @@ def test_every_kind_of_jobs_has_its_figures_and_they_are_read_back(kind: type[Ki
     summary = run_world(world(), create_policy(policy)).summary
     assert type(summary.figures) is kind
     assert read_back(summary.to_dict()) == summary
+
+
+def at(value: object, key: str) -> object:
+    """The entry of a dict, or the attribute of anything else."""
+    return value[key] if isinstance(value, dict) else getattr(value, key)
+
+
+def check_names(found: object, content: dict[str, object]) -> None:
+    """Every key of a part of summary.json, and of the parts in it, has its value in Python."""
+    for key, value in content.items():
+        if isinstance(value, dict):
+            check_names(at(found, key), value)
+        else:
+            assert at(found, key) == value, key
+
+
+@pytest.mark.parametrize("kind", FIGURES)
+def test_every_key_of_the_file_is_a_name_in_python_for_every_kind_of_jobs(kind: type[KindFigures]) -> None:
+    policy, world = KINDS[kind]
+    summary = run_world(world(), create_policy(policy)).summary
+    content = summary.to_dict()
+    assert set(OWN_KEYS) <= set(content)
+    for made in (summary, read_back(content), copy.copy(summary), copy.deepcopy(summary)):
+        check_names(made, content)
+
+
+def test_a_key_that_no_summary_has_is_refused_by_name() -> None:
+    with pytest.raises(AttributeError, match=r"no 'welfares', only the keys of summary\.json"):
+        _ = three_jobs().summary.welfares  # type: ignore[attr-defined]  # the mistake
 
 
 def test_keys_of_all_kinds_follow_those_of_the_run_and_precede_those_of_the_policy() -> None:
