@@ -22,6 +22,9 @@ DOCS_EXTRA := import tomllib; extras = tomllib.load(open("pyproject.toml", "rb")
 # One process more than there are cores, as those that start Ray mostly wait for its processes.
 SIDE_BY_SIDE := --numprocesses $(shell expr $$(nproc) + 1) --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
+# Prints a line every eight seconds until the shell of the recipe ends.
+BEAT = (while sleep 8 > /dev/null 2>&1 && kill -0 $$$$ 2> /dev/null; do echo "$(1): still at work"; done) & trap "kill $$!" EXIT
+
 # The tests start hundreds of Python processes; without stored bytecode each compiles the whole package.
 export PYTHONDONTWRITEBYTECODE :=
 export RAY_USAGE_STATS_ENABLED := 0
@@ -72,7 +75,7 @@ test-long: $(READY)
 
 # mkdocs empties SITE first.
 docs: $(DOCS_READY)
-	$(BIN)/python -m mkdocs build --strict --site-dir $(SITE)
+	@$(call BEAT,building the site); $(BIN)/python -m mkdocs build --strict --site-dir $(SITE)
 
 docs-check: $(DOCS_READY)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m docs
@@ -124,6 +127,7 @@ $(BIN)/pip:
 
 # uv installs the whole set in seconds; pip takes over where uv is not to be had, or refuses.
 $(READY): pyproject.toml requirements.lock requirements-bootstrap.lock | $(BIN)/pip
+	$(call BEAT,installing the packages); \
 	{ $(BIN)/python -m pip install --no-input --quiet --require-hashes -r requirements-bootstrap.lock \
 		&& $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode \
 			--require-hashes -r requirements.lock; } \
@@ -134,5 +138,6 @@ $(READY): pyproject.toml requirements.lock requirements-bootstrap.lock | $(BIN)/
 
 # What the documentation site is built with, beside the packages of ray_sim.
 $(DOCS_READY): $(READY) requirements-docs.lock
+	$(call BEAT,installing the packages of the site); \
 	$(BIN)/python -m pip install --no-input --quiet --require-hashes -r requirements-docs.lock
 	@touch $@

@@ -25,8 +25,14 @@ class Report(Protocol):
     def __call__(self, done: int, total: int, note: str = "") -> None: ...
 
 
+KNOWN_AFTER = (3, 10.0)
+"""Units of work and seconds after the first unit from which on a remaining time is shown."""
+
+
 class Pace:
-    """Rate of work since the first report of a step, and the remaining time of the step at that rate.
+    """Rate of work since the first unit of a step, and the remaining time of the step at that rate.
+
+    The time before the first unit has other work in it: compilation, the start of Ray.
 
     Parameters
     ----------
@@ -35,21 +41,24 @@ class Pace:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._began: tuple[float, int] | None = None
-        self._last = 0
+        self._began = 0.0, 0
+        self._last, self._started = -1, False
 
     def text(self, done: int, total: int) -> str:
-        """Text such as ``85/s, 0:01:44 left``; empty before the second report with progress."""
+        """Text such as ``85/s, 0:01:44 left``; no remaining time before `KNOWN_AFTER`, no rate at first."""
         now = self._clock()
-        if self._began is None or done < self._last:  # a new step begins
-            self._began = now, done
+        new_step = self._last < 0 or done < self._last
+        if new_step or (not self._started and done > self._last):
+            self._began, self._started = (now, done), not new_step
         self._last = done
         began_s, at_first = self._began
-        if done == at_first or now == began_s:
+        units, seconds = done - at_first, now - began_s
+        if units == 0 or seconds == 0:
             return ""
-        rate = (done - at_first) / (now - began_s)
-        left = timedelta(seconds=round((total - done) / rate))
-        return f"{rate:,.0f}/s, {left} left" if rate >= 10 else f"{rate:.2g}/s, {left} left"
+        rate = f"{units / seconds:,.0f}/s" if units >= 10 * seconds else f"{units / seconds:.2g}/s"
+        if units < KNOWN_AFTER[0] or seconds < KNOWN_AFTER[1]:
+            return rate
+        return f"{rate}, {timedelta(seconds=round((total - done) * seconds / units))} left"
 
     def line(self, done: int, total: int, note: str = "") -> str:
         """Text such as ``80 of 100, 4/s, 0:00:05 left, 1 failed``, with the parts that are not empty."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 from collections import Counter
-from itertools import count
 
 import pytest
 from hypothesis import given
@@ -16,35 +15,55 @@ from ray_sim.model.readable import number
 from ray_sim.progress import Pace
 
 
-def test_a_pace_counts_from_the_first_report_on() -> None:
-    # A look at the clock every 2 s. 400 of 1,000 were there at first; then 100 in 2 s: 500 left at 50/s.
-    seconds = count(0, 2)
-    pace = Pace(lambda: next(seconds))
+def paced(seconds: list[int]) -> Pace:
+    """A pace whose reports come at these seconds."""
+    return Pace(iter(map(float, seconds)).__next__)
+
+
+def test_a_pace_counts_from_the_first_unit_on() -> None:
+    # 400 of 1,000 were there at first. The kernels take 90 s, until 410; then 100 in 10 s: 490 at 10/s.
+    pace = paced([0, 90, 95, 100])
     assert pace.text(400, 1000) == ""
-    assert pace.text(500, 1000) == "50/s, 0:00:10 left"
-    assert pace.text(1000, 1000) == "150/s, 0:00:00 left"
+    assert pace.text(410, 1000) == ""
+    assert pace.text(450, 1000) == "8/s"
+    assert pace.text(510, 1000) == "10/s, 0:00:49 left"
 
 
 def test_a_pace_begins_anew_with_the_next_step_of_the_work() -> None:
-    # A look every 2 s. The first step ends at 1,000; the second report of the next is 50 of 300: 49 in 2 s.
-    seconds = count(0, 2)
-    pace = Pace(lambda: next(seconds))
-    assert [pace.text(done, 1000) for done in (1, 1000)][-1] == "500/s, 0:00:00 left"
-    assert [pace.text(done, 300) for done in (1, 50)] == ["", "24/s, 0:00:10 left"]
+    # The first step does 999 in 20 s. The next starts at 50 s, and does 98 in 20 s: 200 left at 4.9/s.
+    pace = paced([0, 1, 21, 30, 50, 70])
+    assert [pace.text(done, 1000) for done in (0, 1, 1000)][-1] == "50/s, 0:00:00 left"
+    assert [pace.text(done, 300) for done in (0, 2, 100)] == ["", "", "4.9/s, 0:00:41 left"]
 
 
 def test_a_slow_pace_has_two_digits() -> None:
-    seconds = count(0, 30)
-    pace = Pace(lambda: next(seconds))
+    pace = paced([0, 30, 60, 90, 120])
+    assert [pace.text(done, 103) for done in range(5)][-1] == "0.033/s, 0:49:30 left"
+
+
+@given(st.lists(st.tuples(st.floats(0, 20), st.integers(0, 2)), min_size=1, max_size=30))
+def test_a_remaining_time_is_said_from_three_units_and_ten_seconds_after_the_first_unit_on(
+    reports: list[tuple[float, int]],
+) -> None:
+    now, done, first = 0.0, 0, None
+    clock = [now]
+    pace = Pace(lambda: clock[0])
     pace.text(0, 100)
-    assert pace.text(1, 100) == "0.033/s, 0:49:30 left"
+    for wait, units in reports:
+        now, done = now + wait, done + units
+        clock[0] = now
+        text = pace.text(done, 100)
+        if first is None and done:
+            first = now, done
+        known = first is not None and done - first[1] >= 3 and now - first[0] >= 10
+        assert ("left" in text) == known
 
 
 def test_a_note_on_the_work_is_apart_from_the_time_left() -> None:
-    seconds = count(0, 2)
-    pace = Pace(lambda: next(seconds))
-    assert pace.line(0, 20) == "0 of 20"
-    assert pace.line(20, 20, "least mean JCT: fifo") == "20 of 20, 10/s, 0:00:00 left, least mean JCT: fifo"
+    pace = paced([0, 2, 12])
+    assert pace.line(0, 30) == "0 of 30"
+    assert pace.line(10, 30) == "10 of 30"
+    assert pace.line(30, 30, "least mean JCT: fifo") == "30 of 30, 2/s, 0:00:00 left, least mean JCT: fifo"
 
 
 LISTING = (

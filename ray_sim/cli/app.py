@@ -6,6 +6,7 @@ import atexit
 import gc
 import io
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,12 +18,14 @@ from ray_sim.cli.bench import bench
 from ray_sim.cli.check_policy import check_policy
 from ray_sim.cli.clusters import clusters
 from ray_sim.cli.compare import compare
+from ray_sim.cli.console import say
 from ray_sim.cli.convert import convert
 from ray_sim.cli.diff import diff
 from ray_sim.cli.enrich import enrich
 from ray_sim.cli.explain import explain
 from ray_sim.cli.failures import failures
 from ray_sim.cli.formats import formats
+from ray_sim.cli.heartbeat import beating
 from ray_sim.cli.info import info
 from ray_sim.cli.interference import interference
 from ray_sim.cli.links import links
@@ -111,8 +114,11 @@ def process() -> int:
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; a user's mistake becomes a message and an exit code, never a traceback."""
+    arguments = sys.argv[1:] if argv is None else argv
+    silent = sys.stderr.isatty() or "--json" in arguments
     try:
-        code = app(args=argv, prog_name="ray-sim", standalone_mode=False)
+        with nullcontext() if silent else beating(" ".join(["ray-sim", *arguments[:1]]), say):
+            code = app(args=argv, prog_name="ray-sim", standalone_mode=False)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except typer.Abort:

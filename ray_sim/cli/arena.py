@@ -36,7 +36,6 @@ def arena(
     from ray_sim.experiments.arena.run import run_arena
     from ray_sim.experiments.sweep import INTERRUPTED
     from ray_sim.interruption import interruptible
-    from ray_sim.kernels.compile import COMPILING, compiled_before
     from ray_sim.model.errors import InvalidScenarioError
     from ray_sim.reports.arena import QUESTIONS, SENSITIVE
     from ray_sim.reports.arena_page import MOST_NAMES, best_table, missing_runs
@@ -47,8 +46,6 @@ def arena(
         sys.stdout.write(read_text(path, InvalidScenarioError))
         return
     announce = announcer(quiet=json_output)
-    if not compiled_before():
-        announce(COMPILING)
     announce("checking every policy at every place")
     planned = read_arena(path, quick=quick)
     with interruptible() as interruption, progress("arena", quiet=json_output) as report:

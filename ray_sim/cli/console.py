@@ -5,25 +5,22 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
+from ray_sim.cli.heartbeat import heartbeat
 from ray_sim.cli.layout import TextTable, labelled, records, table_width, terminal_width
 from ray_sim.model.readable import constant_columns, number
 from ray_sim.model.text import shown
 from ray_sim.policy_warnings import told_warnings
-from ray_sim.progress import Pace, Report, terminal_bar
+from ray_sim.progress import Report, terminal_bar
 from ray_sim.reports.bars import ASCII
 
 if TYPE_CHECKING:
     import polars as pl
 
     from ray_sim.experiments.sweep import SweepReport
-
-LINE_INTERVAL_S = 10.0
-"""Seconds between two progress lines where no terminal shows a bar."""
 
 
 def print_json(content: object) -> None:
@@ -209,56 +206,27 @@ def exact(value: object) -> str:
     return f"{value:,.15g}" if isinstance(value, float) else number(value)
 
 
-def announcer(*, quiet: bool = False) -> Callable[[str], None]:
-    """Callback that writes a line on standard error before a wait of seconds; silent if `quiet`."""
-    return lambda text: None if quiet else say(text)
+def announcer(*, quiet: bool = False, compiles: bool = True) -> Callable[[str], None]:
+    """Callback that writes a line on standard error before a wait of seconds; silent if `quiet`.
+
+    A command that compiles kernels, asked before the first is called, announces it if none are there.
+    """
+    from ray_sim.kernels.compile import COMPILING, compiled_before
+
+    announce = (lambda text: None) if quiet else heartbeat(say).announce
+    if compiles and not compiled_before():
+        announce(COMPILING)
+    return announce
 
 
 @contextmanager
 def progress(label: str, *, quiet: bool = False) -> Iterator[Report]:
     """Show progress, rate and remaining time on standard error.
 
-    A bar on a terminal, a line every ten seconds elsewhere.
+    A bar on a terminal, the lines of the command's heartbeat elsewhere.
     """
     if quiet:
         yield lambda done, total, note="": None
-    elif sys.stderr.isatty():
-        with terminal_bar(label) as report:
-            yield report
     else:
-        with _lines(label) as report:
+        with terminal_bar(label) if sys.stderr.isatty() else heartbeat(say).step(label) as report:
             yield report
-
-
-@contextmanager
-def _lines(label: str) -> Iterator[Report]:
-    """Print the last report every `LINE_INTERVAL_S` seconds, also without a new one, but the last once.
-
-    Work that ends before the first interval prints nothing.
-    """
-    pace = Pace()
-    line = said = ""
-    complete = False
-    ended = threading.Event()
-
-    def report(done: int, total: int, note: str = "") -> None:
-        nonlocal line, complete
-        line, complete = f"{label}: {pace.line(done, total, note)}", done == total
-
-    def repeat() -> None:
-        nonlocal said
-        while not ended.wait(LINE_INTERVAL_S):
-            if line and not (complete and line == said):
-                said = line
-                say(line)
-                sys.stderr.flush()
-
-    repeater = threading.Thread(target=repeat, daemon=True)
-    repeater.start()
-    try:
-        yield report
-    finally:
-        ended.set()
-        repeater.join()
-        if said and line != said:
-            say(line)

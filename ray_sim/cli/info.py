@@ -93,7 +93,7 @@ def _optimum(
 
     if cluster is None or name_of(source).suffix != ".parquet":
         raise InvalidInputError("--optimum: needs a workload and --cluster")
-    announcer(quiet=quiet)(
+    announcer(quiet=quiet, compiles=False)(
         f"searching for the optimum, limits {time_limit_s:,g} s (--time-limit-s) "
         f"and {node_limit:,} nodes (--node-limit)"
     )

@@ -78,7 +78,6 @@ def plan(
     from ray_sim.experiments.capacity.request import PlanRequest
     from ray_sim.experiments.sweep import INTERRUPTED
     from ray_sim.interruption import interruptible
-    from ray_sim.kernels.compile import COMPILING, compiled_before
 
     scenario = scenario_of(
         scenario_file,
@@ -102,8 +101,6 @@ def plan(
     )
     request = PlanRequest(scenario, parse_goal(_only(goal)), parse_choices(vary, price or []), seeds)
     announce = announcer(quiet=json_output)
-    if not compiled_before():  # asked before the first kernel is called
-        announce(COMPILING)
     with interruptible() as interruption, progress("plan", quiet=json_output) as report:
         options = RunOptions(address, resume, max_in_flight, report, interruption.asked, announce)
         ended = run_plan(request, out, options)

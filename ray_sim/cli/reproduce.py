@@ -49,14 +49,11 @@ def reproduce(
     from ray_sim.experiments.run_identity import HashedInputs
     from ray_sim.experiments.sweep import INTERRUPTED
     from ray_sim.interruption import interruptible
-    from ray_sim.kernels.compile import COMPILING, compiled_before
 
     if not figures and not list_only:
         raise InvalidInputError("reproduce: name a figure, a system, or all; --list shows them")
     found = find_figures(figures or ["all"])
     announce = announcer(quiet=json_output)
-    if not compiled_before():
-        announce(COMPILING)
     announce("checking every figure")
     inputs = HashedInputs()
     planned = [read_figure(name, path, inputs, data, quick=quick) for name, path in found.items()]

@@ -91,7 +91,6 @@ def run(
     from ray_sim.experiments.run import run_scenario
     from ray_sim.experiments.run_identity import SHORT, HashedInputs
     from ray_sim.interruption import interruptible
-    from ray_sim.kernels.compile import COMPILING, compiled_before
     from ray_sim.model.errors import RunStoppedError
 
     scenario = scenario_of(
@@ -124,8 +123,6 @@ def run(
     prepare_target(directory)  # refuse an unusable result directory before simulating
     check_address(address)
     announce = announcer(quiet=json_output)
-    if not compiled_before():  # asked before the first kernel is called
-        announce(COMPILING)
     Rehearsal(inputs).set_up(scenario)
     on_actors = scenario.fleet == "actors"
     with interruptible() as interruption, progress(name, quiet=json_output) as report:

@@ -44,11 +44,8 @@ def sweep(
     from ray_sim.experiments.sweep_file import has_figure, read_sweep
     from ray_sim.experiments.sweep_info import LiveNote, Standings
     from ray_sim.interruption import interruptible
-    from ray_sim.kernels.compile import COMPILING, compiled_before
 
     announce = announcer(quiet=json_output)
-    if not compiled_before():  # asked before the sweep is read, which sets up every policy
-        announce(COMPILING)
     planned = read_sweep(file)
     if not yes:
         _confirm(file, len(planned.configurations))

@@ -59,14 +59,11 @@ def train(
     from ray_sim.experiments.scenario import key_values
     from ray_sim.experiments.tracking.training import log_training
     from ray_sim.interruption import interruptible
-    from ray_sim.kernels.compile import COMPILING, compiled_before
     from ray_sim.learning.train import run_training
     from ray_sim.learning.training_plan import read_plan
     from ray_sim.model.errors import RunFailedError
 
     announce = announcer(quiet=json_output)
-    if not compiled_before():
-        announce(COMPILING)
     plan = read_plan(file, key_values(changes or (), "--set"))
     directory = out or Path("trainings") / plan.name
     with interruptible() as interruption:
