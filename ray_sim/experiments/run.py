@@ -27,6 +27,7 @@ from ray_sim.experiments.results.result_files import encode_result
 from ray_sim.experiments.run_identity import HashedInputs, RunIdentity
 from ray_sim.experiments.scenario import Partition, Scenario, SynthSpec, Value, WorkloadSpec
 from ray_sim.experiments.source_digest import imported_sha256, input_files_sha256
+from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.arguments import expect
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, InvalidWorkloadError
@@ -300,7 +301,9 @@ def carry_out(
         "keeper": keeper,
     }
     if scenario.fleet == "actors":
-        result = run_on_actors(world, new_policy, **options)
+        hashes = identity.content_hash, identity.seed, identity.scenario_hash
+        label = Entry.of(scenario, *hashes).label
+        result = run_on_actors(world, new_policy, **options, label=label)
     else:
         result = run_world(world, new_policy(), **options)
     if scenario.audit is not None:

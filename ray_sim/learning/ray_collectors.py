@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ray_sim.engine.actors.site_link import named
 from ray_sim.experiments.fanout.connection import RayLostError, cluster, dead_process
 from ray_sim.experiments.fanout.tasks import in_a_line, root_cause
 from ray_sim.experiments.fanout.witness import last_words
@@ -47,11 +48,10 @@ class RayCollectors:
     def __init__(self, collection: Collection, actors: int) -> None:
         import ray
 
-        self._new_actor = ray.remote(num_cpus=1, max_restarts=0, scheduling_strategy="SPREAD")(
-            Collector
-        ).remote
-        self._collection = ray.put(collection)
-        self._idle: list[Actor] = [self._new_actor(self._collection) for _ in range(actors)]
+        actor = ray.remote(num_cpus=1, max_restarts=0, scheduling_strategy="SPREAD")(Collector)
+        shared, label = ray.put(collection), f"train harmony, seed {collection.seed}"
+        self._new_actor: Callable[[], Actor] = lambda: actor.options(**named(label)).remote(shared)
+        self._idle: list[Actor] = [self._new_actor() for _ in range(actors)]
         self.deaths = 0
 
     def collect(self, units: Sequence[Unit], guide: Guide) -> list[Collected]:
@@ -86,7 +86,7 @@ class RayCollectors:
                     if died[unit] == MAX_DEATHS:
                         raise RunFailedError(_given_up(unit, error)) from error
                     waiting.appendleft(unit)
-                    actor = self._new_actor(self._collection)
+                    actor = self._new_actor()
                 except RayError as error:
                     raise RunFailedError(
                         f"round {unit.round}, unit {unit.number}: {in_a_line(root_cause(error))}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 
@@ -30,6 +31,37 @@ def test_a_sweep_gives_what_single_runs_give(tmp_path: Path) -> None:
         stored = read_result(store.run_directory(entry.content_hash))
         assert stored.jobs.equals(simulate("week.parquet", "small.yaml", entry.policy).jobs)
     assert report.table["policy"].to_list() == ["fifo", "sjf"]
+
+
+NAMED = '''
+from pathlib import Path
+
+from ray import get_runtime_context
+
+from ray_sim.policies.fifo import Fifo
+
+
+class Named(Fifo):
+    """Notes the name of the task that runs it."""
+
+    name = "named"
+
+    def order(self, world):
+        with Path(__file__).with_name("names").open("a") as file:
+            file.write(get_runtime_context().get_task_name() + "\\n")
+        return super().order(world)
+'''
+
+
+def test_a_task_has_the_names_of_its_workload_cluster_policy_and_seed(tmp_path: Path, at_desk: Path) -> None:
+    (at_desk / "named.py").write_text(NAMED)
+    (at_desk / "names").unlink(missing_ok=True)
+    sweep = sweep_file(tmp_path, "named", workloads=[RESAMPLED], policies=["named:Named"], seeds={"count": 3})
+    assert run_sweep(sweep, tmp_path / "store").ok
+    names = (at_desk / "names").read_text().splitlines()
+    assert names
+    pattern = re.compile(r"week/days, small\.yaml, named:Named, seed [012](, and [12] more)?")
+    assert [name for name in names if not pattern.fullmatch(name)] == []
 
 
 def test_a_resampled_workload_gives_one_run_per_seed_and_the_table_their_mean(tmp_path: Path) -> None:

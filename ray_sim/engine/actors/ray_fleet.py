@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from itertools import cycle, pairwise
+from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ray_sim.engine.actors.site_link import SiteLink
+from ray_sim.engine.actors.site_link import SiteLink, named
 from ray_sim.engine.placements import State, part
 from ray_sim.engine.sites.fleet import join_states
 from ray_sim.engine.sites.routing import Routing
@@ -39,7 +38,7 @@ class RayFleet:
     listens = True
     """Part of the protocol of fleets; see `GeneralRun`."""
 
-    def __init__(self, world: World, sites: int) -> None:
+    def __init__(self, world: World, sites: int, label: str = "run") -> None:
         import ray
 
         self._routing = Routing(world, sites)
@@ -49,12 +48,14 @@ class RayFleet:
         # Ray spreads actors by claimed cores, and these claim none: so each site gets a node in turn.
         alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]  # no types
         nodes = cycle(sorted(node["NodeID"] for node in alive))
+
+        def creating(site: int, **options: object) -> Callable[[], Actor]:
+            servers = self._routing.bounds[site : site + 2].tolist()
+            return lambda: actor.options(**options, **named(f"{label}, site {site}")).remote(facts, *servers)
+
         self._links = [
-            SiteLink(
-                partial(actor.options(scheduling_strategy=on_node(node)).remote, facts, first, last),
-                partial(actor.remote, facts, first, last),
-            )
-            for (first, last), node in zip(pairwise(self._routing.bounds.tolist()), nodes, strict=False)
+            SiteLink(creating(site, scheduling_strategy=on_node(node)), creating(site))
+            for site, node in zip(range(sites), nodes, strict=False)
         ]
         self._next = [NEVER_US] * sites
         self._waiting: dict[int, int] = {}

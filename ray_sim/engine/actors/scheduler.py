@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ray_sim.engine.actors.ray_fleet import RayFleet
-from ray_sim.engine.actors.site_link import MAX_DEATHS, first_line
+from ray_sim.engine.actors.site_link import MAX_DEATHS, first_line, named
 from ray_sim.engine.compiled import Progress
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.general import GeneralRun
@@ -57,9 +57,10 @@ class SchedulerActor:
         new_policy: Callable[[], Policy],
         seed: int,
         sites: int,
+        label: str,
         saved: State | None,
     ) -> None:
-        self._fleet = RayFleet(world, sites)
+        self._fleet = RayFleet(world, sites, label)
         self._run = GeneralRun(world, new_policy(), seed=seed, fleet=self._fleet, saved=saved)
 
     def go_on(self, seconds: float) -> Spell:
@@ -91,13 +92,14 @@ def run_on_actors(
     progress: Progress | None = None,
     keeper: Keeper | None = None,
     spell_s: float = SPELL_S,
+    label: str = "run",
 ) -> RunResult:
     """Run a policy to the end with the scheduler and every site in a Ray actor of its own.
 
     Ray must have been started or joined. The result has the same bytes as that of any other fleet,
     also if actors, workers or nodes die on the way. Between two replies to the driver the scheduler
     decides for ``spell_s`` seconds, at least once. ``progress`` gets the numbers of ended and of all jobs.
-    Without a ``keeper`` the driver keeps the last snapshot in memory.
+    Without a ``keeper`` the driver keeps the last snapshot in memory. Names of actors begin with ``label``.
 
     Raises
     ------
@@ -111,7 +113,7 @@ def run_on_actors(
         trim.window_us(world.table.submit_us)
     Routing(world, sites)  # raises InvalidScenarioError here, not in an actor
     saved = None if keeper is None else keeper.load()
-    driver = _Driver(ray.put(world), new_policy, seed, sites, spell_s, saved)
+    driver = _Driver(ray.put(world), new_policy, seed, sites, label, spell_s, saved)
     deaths, last = 0, -1
     while True:
         try:
@@ -141,11 +143,13 @@ class _Driver:
         new_policy: Callable[[], Policy],
         seed: int,
         sites: int,
+        label: str,
         spell_s: float,
         saved: State | None,
     ) -> None:
         self._world = world
-        self._arguments = (new_policy, seed, sites)
+        self._arguments = (new_policy, seed, sites, label)
+        self._name = f"{label}, scheduler"
         self._spell_s = spell_s
         self._saved = saved
         self.ended_jobs = 0
@@ -159,7 +163,7 @@ class _Driver:
         import ray
 
         actor: Actor = ray.remote(num_cpus=0, max_restarts=0)(SchedulerActor)
-        scheduler = actor.remote(self._world, *self._arguments, self._saved)
+        scheduler = actor.options(**named(self._name)).remote(self._world, *self._arguments, self._saved)
         saved_at = time.monotonic()
         site_deaths = 0
         try:

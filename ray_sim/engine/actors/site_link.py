@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,11 @@ MAX_DEATHS = 5
 
 _REQUESTS_PER_STATE = 2_000
 """Number of requests between two snapshots of a site; it limits how many a replacement gets again."""
+
+
+def named(label: str) -> dict[str, str]:
+    """Options of a Ray actor with this name; in a namespace of its own, as others may have the same label."""
+    return {"name": label, "namespace": secrets.token_hex(8)}
 
 
 class SiteLink:

@@ -135,7 +135,9 @@ class _FanOut:
                 return
             task = self._next_task(min(room, self._fair_size()))
             items, objects = self._shared.task(task.configurations)
-            self._pending[self._run.remote(items, self._store, *objects)] = task
+            more = f", and {len(items) - 1} more" if items[1:] else ""
+            run = self._run.options(name=f"{task.configurations[0].entry.label}{more}")
+            self._pending[run.remote(items, self._store, *objects)] = task
 
     def _fair_size(self) -> int:
         """Number of configurations for one task: about a second of work, less when few are left to share."""

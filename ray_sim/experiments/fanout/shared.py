@@ -78,9 +78,8 @@ class Shared:
             if only_here:
                 return self._frames[frame]
             resources = self._inputs.cluster(scenario.cluster).resources
-            self._jobs[jobs] = self._draw.remote(
-                scenario.workload, scenario.seed, self._frames[frame], resources
-            )
+            draw = self._draw.options(name=f"draw {configuration.entry.workload}, seed {scenario.seed}")
+            self._jobs[jobs] = draw.remote(scenario.workload, scenario.seed, self._frames[frame], resources)
         return self._jobs[jobs]
 
     def _servers_of(self, configuration: Configuration) -> Reference:
