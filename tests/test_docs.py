@@ -34,7 +34,10 @@ GUIDE = [page for page in PAGES if page.parent.name != "decisions"]
 _BUILT_IN = tuple(policy_class(name) for name in BUILT_IN)
 
 OTHER_OPTIONS = frozenset(
-    {"--working-dir", "--runtime-env-json", "--require-hashes", "--no-deps", "--userns"}
+    {
+        *("--working-dir", "--runtime-env-json", "--submission-id", "--no-wait"),
+        *("--require-hashes", "--no-deps", "--userns"),
+    }
 )
 """Of programs that the pages name beside ray-sim."""
 

@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from ray_sim.model.errors import InvalidInputError, nearest
-from workloads.sources import Source, open_source
+from workloads.sources import Source, open_source, unsent
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -34,7 +34,7 @@ def read_text(path: Source, error: type[InvalidInputError]) -> str:
         with open_source(path, error) as file:
             raw = file.read(MAX_BYTES + 1)
     except OSError as failure:
-        raise error(f"{path}: cannot be read: {failure.strerror or failure}") from failure
+        raise error(f"{path}: cannot be read: {failure.strerror or failure}{unsent(path)}") from failure
     if len(raw) > MAX_BYTES:
         raise error(f"{path}: is larger than {MAX_BYTES // 2**20} MiB; expected a file written by hand")
     try:

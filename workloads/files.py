@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
-from workloads.sources import Source, is_url, open_source, require_regular
+from workloads.sources import Source, is_url, open_source, require_regular, unsent
 
 _PART_BYTES = 2**22
 """Bytes read at a time."""
@@ -38,7 +38,7 @@ def require_file(source: Source) -> None:
 
 def _require_local(path: Path) -> None:
     if not path.exists():
-        raise InvalidWorkloadError(f"{path}: no such file; check the path")
+        raise InvalidWorkloadError(f"{path}: no such file{unsent(path)}; check the path")
     require_regular(path, InvalidWorkloadError)
     _require_text(path, InvalidWorkloadError)
 

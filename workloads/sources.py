@@ -27,6 +27,22 @@ _MAX_REASON = 300
 """Characters of a store library's message that are shown."""
 
 
+_UNPACKED = {"runtime_resources", "working_dir_files"}
+"""Folders in the path where Ray unpacks a job's working directory; Ray deletes it after the job."""
+
+
+def in_job(path: Path) -> bool:
+    """Whether the path is in the working directory of a job that was submitted to Ray."""
+    return set(path.absolute().parts) >= _UNPACKED
+
+
+def unsent(path: Source) -> str:
+    """Reason why a file may be missing in a job, for the end of an error; elsewhere empty."""
+    if is_url(path) or Path(path).exists() or not in_job(Path(path)):
+        return ""
+    return " in the uploaded --working-dir, which lacks what .gitignore and .rayignore name"
+
+
 def is_url(source: Source) -> bool:
     """Whether ``source`` is a URL and not a path."""
     return isinstance(source, str) and "://" in source

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,6 +23,7 @@ from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.scenario import parse_scenario
 from ray_sim.experiments.tracking.log import log_stores
+from tests.patience import until
 from tests.ray_nodes import REPOSITORY, Cluster, environment, free_ports, head, kernel_cache, ray_command
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -174,6 +178,94 @@ def test_a_job_brings_policies_of_its_own_within_limits_and_loses_nothing_with_i
     store = ResultStore(desk / "unlogged")
     _check_results(store)
     assert log_stores([store.root]).created == 2 * SEEDS
+
+
+STUDY = "python jobs/sweep.py jobs/study.yaml -o /shared/results/study"
+
+
+def _ray(cluster: Cluster, command: str, folder: Path = REPOSITORY) -> str:
+    """Output of a command of Ray that succeeds, on the cluster of RAY_ADDRESS."""
+    ended = subprocess.run(
+        [*ray_command(), *shlex.split(command)],
+        cwd=folder,
+        env={**cluster.environment, "RAY_ADDRESS": cluster.dashboard},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout + ended.stderr
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A checkout with the workload of the README's study."""
+    project = tmp_path / "project"
+    for folder in CODE:
+        shutil.copytree(REPOSITORY / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in (".gitignore", ".rayignore"):
+        shutil.copy(REPOSITORY / file, project)
+    sample = "workloads/samples/philly_sample.csv"
+    assert _ray_sim(project, "convert", "philly-csv", sample, "-o", "philly.parquet").returncode == 0
+    return project
+
+
+@pytest.mark.long
+def test_the_study_of_the_readme_runs_as_a_job_that_is_listed_stopped_and_resumed(
+    cluster: Cluster, desk: Path, project: Path
+) -> None:
+    submit = f"job submit --working-dir . -- {STUDY}"
+    assert f"    ray {submit}\n" in (REPOSITORY / "docs/cluster.md").read_text()
+    submit = submit.replace("/shared", str(desk))
+    _ray(cluster, submit.replace(" -- ", " --submission-id study --no-wait -- "), project)
+    store = ResultStore(desk / "results/study")
+    until(lambda: list(store.root.rglob("summary.json")), "the first run has ended")
+    tasks = _ray(cluster, f"list tasks --address {cluster.dashboard} --limit 1000 --format json")
+    assert "draw philly/days, seed 0" in tasks
+    assert re.search(r'"name": "philly/days, edge-cloud, fifo, seed \d+', tasks)
+    listed = _ray(cluster, "job list")
+    assert "study" in listed
+    _ray(cluster, "job stop study")
+    assert "Job 'study' was stopped" in _ray(cluster, "job status study")
+    output = _ray(cluster, f"{submit} --resume", project)
+    assert re.search(r"^done +80 of 80$", output, re.MULTILINE), output
+    assert re.search(r"^already there +[1-9]", output, re.MULTILINE), output
+
+
+@pytest.mark.long
+def test_actors_of_a_job_are_listed_by_policy_cluster_and_seed(
+    cluster: Cluster, desk: Path, project: Path
+) -> None:
+    run = "--workload philly.parquet --cluster edge-cloud --policy sjf --seed 3 --fleet actors --sites 2"
+    _ray(cluster, f"job submit --working-dir . -- python jobs/run.py {run} -o {desk / 'named'}", project)
+    actors = json.loads(
+        _ray(cluster, f"list actors --address {cluster.dashboard} --limit 1000 --format json")
+    )
+    names = {actor["name"] for actor in actors}
+    assert names >= {f"philly, edge-cloud, sjf, {part}" for part in ("scheduler", "site 0", "site 1")}
+
+
+@pytest.mark.long
+def test_a_file_that_the_upload_left_out_is_named_with_the_reason(
+    cluster: Cluster, desk: Path, project: Path
+) -> None:
+    with (project / ".rayignore").open("a") as file:
+        file.write("/*.parquet\n/own.yaml\n/study.yaml\n")
+    (project / "study.yaml").write_text((project / "jobs/study.yaml").read_text())
+    shutil.copy(project / "philly.parquet", project / "jobs")
+    (project / "own.yaml").write_text("name: own\nservers:\n  - {name: gpu, count: 2, gpus: 4}\n")
+    script = [
+        f"python jobs/sweep.py jobs/study.yaml -o {desk / 'unsent'}",
+        f"python jobs/sweep.py study.yaml -o {desk / 'unsent'}",
+        f"python jobs/run.py --workload jobs/philly.parquet --cluster own.yaml -o {desk / 'unsent'}",
+    ]
+    (project / "all.sh").write_text("\n".join(script))
+    ended = _submit(cluster, project, "bash", "all.sh")
+    lacks = "in the uploaded --working-dir, which lacks what .gitignore and .rayignore name"
+    assert f"philly.parquet: no such file {lacks}; check the path" in ended.stdout
+    assert f"study.yaml: cannot be read: No such file or directory {lacks}" in ended.stdout
+    assert f"own.yaml: no such file {lacks}. Bundled clusters: " in ended.stdout
+    assert "Traceback" not in ended.stdout
 
 
 @pytest.mark.long

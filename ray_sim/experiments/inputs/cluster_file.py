@@ -20,7 +20,7 @@ from ray_sim.model.cluster import Cluster, ServerKind, memory_mib, slots_per_gpu
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError, problems_text
 from ray_sim.model.units import IntArray, capacity_quanta
 from workloads.documents import dotted_problems, parse_yaml, read_text
-from workloads.sources import Source, beside, check_url, is_url, name_of
+from workloads.sources import Source, beside, check_url, is_url, name_of, unsent
 
 MAX_SERVERS = 1_000_000
 """Largest number of servers; a larger one is taken for a typing error."""
@@ -157,7 +157,8 @@ def _find(ref: Source) -> Source:
     if exists:
         raise InvalidClusterError(f"{path}: is not a file; name a .yaml or .csv file")
     if path.suffix in (".yaml", ".yml", ".csv") or len(path.parts) > 1:
-        raise InvalidClusterError(f"{path}: no such file. Bundled clusters: {', '.join(bundled)}")
+        names = ", ".join(bundled)
+        raise InvalidClusterError(f"{path}: no such file{unsent(path)}. Bundled clusters: {names}")
     raise UnknownNameError("cluster", str(ref), bundled)
 
 

@@ -19,15 +19,13 @@ from pathlib import Path
 from ray_sim.experiments.results.result_files import PLAN, RESULT_FILES, check_result, read_manifest
 from ray_sim.model.errors import InvalidInputError, RaySimError, RunFailedError
 from workloads.files import refuse_url
+from workloads.sources import in_job
 
 _REPLACED = ".replaced"
 """Suffix of a complete older result while a new one takes its name."""
 _UUID_DIGITS = 32
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers of a full disk, a full quota and a file beyond the size limit."""
-
-_UNPACKED = {"runtime_resources", "working_dir_files"}
-"""Folders in the path where Ray unpacks a job's working directory; Ray deletes it after the job."""
 
 
 class StoreFullError(RunFailedError):
@@ -204,7 +202,7 @@ def require_lasting_directory(directory: Path) -> None:
     InvalidInputError : it is a URL, or in the working directory that Ray unpacks for a job and deletes
     """
     refuse_url(directory)
-    if set(directory.absolute().parts) >= _UNPACKED:
+    if in_job(directory):
         raise InvalidInputError(
             f"{directory}: is deleted with the working directory of this job; name a directory that stays, "
             "best on a disk that all machines share: -o /shared/results"
