@@ -88,9 +88,13 @@ def free_ports(ip: str, count: int) -> list[int]:
     return ports
 
 
+def without_clusters() -> dict[str, str]:
+    """This process's environment without what tells of Ray clusters and MLflow's servers."""
+    return {key: value for key, value in os.environ.items() if not key.startswith(("RAY_", "MLFLOW_"))}
+
+
 def environment(token: Path, **variables: str) -> dict[str, str]:
     """This process's environment with a token of the cluster's own and without other clusters."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("RAY_", "MLFLOW_"))}
     own = {
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(token),
@@ -100,7 +104,7 @@ def environment(token: Path, **variables: str) -> dict[str, str]:
             [str(Path(sys.executable).parent), os.environ["PATH"]]
         ),  # `python` is this one
     }
-    return {**kept, **own, **variables}
+    return {**without_clusters(), **own, **variables}
 
 
 @contextmanager

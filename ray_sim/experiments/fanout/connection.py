@@ -11,6 +11,7 @@ import socket
 import sys
 import tempfile
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
@@ -91,8 +92,8 @@ def cluster(address: str, announce: Callable[[str], None] = lambda text: None) -
     # Ray lets every user of the machine write into its own directory, which has sockets and code.
     private = partial(tempfile.TemporaryDirectory, prefix="ray-", ignore_cleanup_errors=True)
     place = private(dir=os.environ.get("RAY_TMPDIR")) if address == "local" else nullcontext("")
-    with redirect_stdout(sys.stderr), place as directory, _connected(address, directory) as number_of_cores:
-        yield number_of_cores
+    with redirect_stdout(sys.stderr), place as directory, _connected(address, directory, announce) as number:
+        yield number
 
 
 def dead_process() -> str | None:
@@ -108,7 +109,7 @@ def dead_process() -> str | None:
 
 
 @contextmanager
-def _connected(address: str, directory: str) -> Iterator[int]:
+def _connected(address: str, directory: str, announce: Callable[[str], None]) -> Iterator[int]:
     if address == "local" and "ray" not in sys.modules:  # Ray reads these when it is imported
         # A private token: no other user of this machine can send code to our workers, and Ray leaves
         # no token file in the home directory, which would change how later `ray start`s behave.
@@ -126,7 +127,7 @@ def _connected(address: str, directory: str) -> Iterator[int]:
         return
     on_sigterm = signal.getsignal(signal.SIGTERM)
     try:
-        _start(directory) if address == "local" else _join(address)
+        _start(directory, announce) if address == "local" else _join(address)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise InvalidInputError(f"--address {address}: {refusal(error)}") from error
     except SystemExit as ended:  # Ray's answer to SIGTERM while it starts
@@ -146,27 +147,42 @@ def _connected(address: str, directory: str) -> Iterator[int]:
         ray.shutdown()
 
 
-def _start(directory: str) -> None:
+def _start(directory: str, announce: Callable[[str], None]) -> None:
     import ray
 
     # Local workers find the modules that this process finds, including a user's own policies.
     modules = {"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}
-    try:
-        # Ray replaces 127.0.0.1 by the machine's outward address, but not another loopback address.
-        ray.init(
-            address="local",
-            include_dashboard=False,
-            _node_ip_address="127.0.0.2",
-            _temp_dir=f"{directory}/r",  # sockets have paths of at most 107 bytes
-            runtime_env={"env_vars": _ONE_THREAD | modules},
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-        )
-    except Exception as error:  # Ray raises a bare Exception where its node does not come up in time
-        raise RunFailedError(
-            f"Ray did not start on this machine: {in_a_line(error)}; check its free memory and the space "
-            "in its temporary directory (RAY_TMPDIR, default /tmp), or try again when it is less busy"
-        ) from error
+    for last in (False, True):
+        try:
+            # Ray replaces 127.0.0.1 by the machine's outward address, but not another loopback address.
+            ray.init(
+                address="local",
+                include_dashboard=False,
+                _node_ip_address="127.0.0.2",
+                _temp_dir=f"{directory}/r",  # sockets have paths of at most 107 bytes
+                runtime_env={"env_vars": _ONE_THREAD | modules},
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+            )
+            return
+        except Exception as error:  # Ray raises a bare Exception where its node does not come up in time
+            if last or "timed out" not in str(error).lower():
+                reason = in_a_line(error).rstrip(".")
+                raise RunFailedError(
+                    f"Ray did not start on this machine: {reason}; check its free memory and the space in "
+                    "its temporary directory (RAY_TMPDIR, default /tmp), or try again when it is less busy"
+                ) from error
+            _end_node(error)
+        announce("Ray did not start in time: trying once more")
+
+
+def _end_node(error: Exception) -> None:
+    """End the processes of the node whose start raised the error; Ray would keep them until we end."""
+    from ray._private.node import Node
+
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if isinstance(node := frame.f_locals.get("self"), Node):
+            node.kill_all_processes(check_alive=False)
 
 
 def _join(address: str) -> None:
