@@ -22,7 +22,7 @@ POLICIES = ("fifo", "sjf", "srtf", "las")
 SIZES = (100_000, 1_000_000)
 
 LOAD_SCALE = 2.94
-"""Load scale that gives an offered load of 0.9 on the `philly` cluster."""
+"""Load scale with which 100,000 jobs bring 0.9 of the work that the `philly` cluster can do in their span."""
 
 TIME_BUDGET, MEMORY_BUDGET = 13.0, 11.0
 """Largest ratios of time and memory for ten times the jobs."""
@@ -54,7 +54,7 @@ def run(
                 step(f"{policy}, {jobs:,} jobs")
                 runs.append(call("benchmarks.growth", policy, str(path))[1])
             rows += _rows(policy, sizes, runs)
-    return Findings("synth philly at offered load 0.9 on philly", tuple(rows))
+    return Findings("synth philly with work for 0.9 of philly", tuple(rows))
 
 
 def _rows(policy: str, sizes: tuple[int, int], runs: list[dict[str, float]]) -> list[Measurement]:

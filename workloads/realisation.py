@@ -228,7 +228,7 @@ def check_load_scale(load_scale: float) -> None:
 
 
 def scale_load(frame: pl.DataFrame, load_scale: float) -> pl.DataFrame:
-    """The same jobs, ``load_scale`` times as fast after the first: the offered load grows by that factor.
+    """The same jobs, ``load_scale`` times as fast after the first: work per second grows by that factor.
 
     Run times stay as they are, and so do the first submission and the time from each birth to its submission.
 

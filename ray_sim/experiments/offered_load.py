@@ -21,6 +21,9 @@ HOUR_US = 3_600 * US_PER_S
 _NOTHING = 1e-12
 """Tolerance: a smaller share of all servers counts as no server."""
 
+_ROUNDING = 1e-9
+"""Tolerance: an offered load that exceeds 1 by less may be 1."""
+
 _ENDLESS = 2**62
 """Room for tasks that ask for nothing of a resource."""
 
@@ -50,7 +53,7 @@ class ResourceLoad:
     """Demand of the jobs that fit for one resource, and the capacity of the servers.
 
     A server of speed v does the work of v traced seconds in a second, and none while it is unavailable. A
-    load is the work divided by what the servers can do in the time: the whole span, a period, or an hour. It
+    load is work divided by what the servers can do in the time: the whole span, a period, or an hour. It
     is null if they can do nothing in that time.
     """
 
@@ -61,21 +64,29 @@ class ResourceLoad:
     work_h: float
     """Demand x traced run time, in the unit x hours."""
     offered_load: float | None
-    """Load over the whole span."""
+    """Work that jobs can do from their submission to the last one, without a wait, over the whole span.
+
+    A job counts at the slowest speed at which it may run. Above 1, some job waits under every policy that
+    rejects none: otherwise each job would have held its demand until it ended, or until the last submission.
+    """
     by_period: list[float | None]
-    """Load by period of submission."""
+    """Load of the whole work of the jobs submitted in each period."""
     peak_hour_load: float | None
+    """Load of the whole work of the jobs submitted in the hour with the most of it."""
     peak_hour_s: float
     """Start of the hour with the most submitted work, since the first submission."""
     backlog: Backlog | None
     """Null where jobs train in chunks or with other numbers of workers, for which the bound does not hold."""
 
     @property
+    def jobs_must_wait(self) -> bool:
+        """Whether some job waits under every policy that rejects none."""
+        return self.backlog is not None and (self.offered_load or 0.0) > 1 + _ROUNDING
+
+    @property
     def overloaded(self) -> bool:
-        """Whether the load is above 1, or the servers that remain never finish the work."""
-        if self.backlog is None:
-            return False
-        return (self.offered_load or 0.0) > 1 or self.backlog.drain_h is None
+        """Whether some job waits or never ends under every policy that rejects none."""
+        return self.jobs_must_wait or (self.backlog is not None and self.backlog.drain_h is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +166,10 @@ def _partition_load(world: World, part: int, period_us: int, rigid: bool) -> Par
     fit = np.flatnonzero(members & ~never)
     servers = arrays.part_servers[arrays.part_ptr[part] : arrays.part_ptr[part + 1]]
     rate = (arrays.capacity * arrays.speed[:, None]).astype(np.float64)
-    run_us = table.tasks[fit] * table.work_us[fit].astype(np.float64)
-    arrivals = _Arrivals(table.submit_us[fit], int(table.submit_us[-1]), period_us)
+    work_us, span_us = table.work_us[fit].astype(np.float64), int(table.submit_us[-1])
+    rest_us = (span_us - table.submit_us[fit]) * _slowest(world, fit, servers)
+    held = table.demand[fit] * table.tasks[fit, None].astype(np.float64)
+    arrivals = _Arrivals(table.submit_us[fit], span_us, period_us)
     return PartitionLoad(
         servers=len(servers),
         jobs=int(members.sum()),
@@ -164,11 +177,29 @@ def _partition_load(world: World, part: int, period_us: int, rigid: bool) -> Par
         never_fit_by_resource=_too_much(world, np.flatnonzero(members & never), servers),
         resources={
             name: _resource_load(
-                arrivals, table.demand[fit, r] * run_us, _Offer.of(world, servers, rate[:, r]), quanta, rigid
+                arrivals,
+                held[:, r] * work_us,
+                float(held[:, r] @ np.minimum(work_us, rest_us)),
+                _Offer.of(world, servers, rate[:, r]),
+                quanta,
+                rigid,
             )
             for r, (name, quanta) in enumerate(world.facts.resources.items())
         },
     )
+
+
+def _slowest(world: World, jobs: IntArray, servers: IntArray) -> FloatArray:
+    """Slowest of the servers that hold a task of each job, (n,) work per microsecond."""
+    arrays = world.arrays
+    demand = arrays.demand[arrays.class_job, WORKER]
+    slowest = np.full(len(demand), arrays.speed[servers].max(initial=0.0))
+    kinds = np.unique(np.column_stack([arrays.speed[servers], arrays.capacity[servers]]), axis=0)
+    for speed, *capacity in kinds.tolist():
+        holds = (demand <= capacity).all(axis=1)
+        slowest[holds] = np.minimum(slowest[holds], speed)
+    by_job: FloatArray = slowest[arrays.job_class[jobs]]
+    return by_job
 
 
 def _too_much(world: World, jobs: IntArray, servers: IntArray) -> dict[str, int]:
@@ -240,9 +271,12 @@ class _Arrivals:
 
 
 def _resource_load(
-    arrivals: _Arrivals, work: FloatArray, offer: _Offer, quanta: int, rigid: bool
+    arrivals: _Arrivals, work: FloatArray, in_span: float, offer: _Offer, quanta: int, rigid: bool
 ) -> ResourceLoad:
-    """Load of one resource. Work is in quanta x microseconds; a resource with capacity 0 has no work."""
+    """Load of one resource, of whose work that of all jobs ``in_span`` can be done without a wait.
+
+    Work is in quanta x microseconds; a resource with capacity 0 has no work.
+    """
     hours, span_us = 1 / (quanta * HOUR_US), arrivals.span_us
     able = offer.pool.by(np.array([max(span_us, 1)]))[0]
     hour, peak_work = arrivals.peak_hour(work)
@@ -253,7 +287,7 @@ def _resource_load(
         capacity=offer.most / quanta,
         mean_capacity=float(able) / max(span_us, 1) / quanta,
         work_h=float(work.sum()) * hours,
-        offered_load=_load(float(work.sum()), able) if span_us else None,
+        offered_load=_load(in_span, able) if span_us else None,
         by_period=[_load(*pair) for pair in zip(arrivals.by_period(work), in_period, strict=True)],
         peak_hour_load=_load(peak_work, in_hour),
         peak_hour_s=float(hour * 3_600),

@@ -102,7 +102,7 @@ def _short_load_rows(load: ClusterLoad) -> list[tuple[str, str]]:
     return [
         ("cluster", f"{load.cluster}: {whole.servers:,} servers"),
         ("jobs that can never fit", f"{whole.never_fit:,}{_too_much_text(whole)}"),
-        *((f"offered load, {name}", _load_text(each.offered_load, ".3f")) for name, each in used),
+        *((f"offered load in the span, {name}", _load_text(each.offered_load, ".3f")) for name, each in used),
     ]
 
 
@@ -147,10 +147,10 @@ def _per_task_text(whole: PartitionLoad) -> str:
 def _resource_rows(name: str, load: ResourceLoad, every: str) -> Rows:
     backlog = load.backlog
     rows: Rows = [
-        (f"offered load, {name}", _load_text(load.offered_load, ".3f")),
+        (f"offered load in the span, {name}", _load_text(load.offered_load, ".3f")),
         *_presence_rows(load),
-        (f"  {every}", _periods_text(load.by_period)),
-        ("  in the peak hour", f"{_load_text(load.peak_hour_load)}, from {load.peak_hour_s:,.0f} s"),
+        (f"  submitted, {every}", _periods_text(load.by_period)),
+        ("  submitted in peak hour", f"{_load_text(load.peak_hour_load)}, from {load.peak_hour_s:,.0f} s"),
     ]
     if backlog is None or not backlog.most_h:
         return rows
@@ -227,8 +227,11 @@ def _warnings(load: ClusterLoad) -> Iterator[str]:
 def _overload_text(name: str, load: ResourceLoad) -> str:
     backlog = load.backlog
     assert backlog is not None
+    claim = f"some job never ends ({name})"
+    if load.jobs_must_wait:
+        loaded = f"offered load {_load_text(load.offered_load, '.2f')} ({name})"
+        claim = f"{loaded}, so some job waits under every policy that rejects none"
     return (
-        f"offered load {_load_text(load.offered_load, '.2f')} ({name}), so the queue cannot drain: at the"
-        f" last submission at least {backlog.at_last_submission_h:,.0f} {name} hours are unfinished whatever"
-        f" the policy, {_drain_text(backlog)}"
+        f"{claim}: at the last submission at least {backlog.at_last_submission_h:,.0f} {name} hours are"
+        f" unfinished whatever the policy, {_drain_text(backlog)}"
     )

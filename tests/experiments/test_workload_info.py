@@ -41,36 +41,43 @@ def info(
     return describe_workload(directory / "w.parquet", cluster)
 
 
-def test_a_queue_that_cannot_drain_is_warned_of(tmp_path: Path) -> None:
+def test_where_some_job_must_wait_it_is_warned(tmp_path: Path) -> None:
     found = info(tmp_path, [4, 4, 4, 4], None, cluster_of([2, 2], speed=[0.5, 0.5]))
-    # 16 GPU-hours in 3 h, of which the servers do 2 an hour: 16 / 6. At 3 h, 16 - 6 = 10 are left, 5 h.
+    # In 3 h at half speed the jobs can do 4 + 4 + 2 + 0 GPU-hours, the servers 2 an hour: 10 / 6. At 3 h,
+    # 16 - 6 = 10 of all 16 GPU-hours are left, 5 h.
     assert found.warnings == [
-        "cluster small: offered load 2.67 (gpu), so the queue cannot drain: at the last submission at least"
-        " 10 gpu hours are unfinished whatever the policy, 5.0 h of all servers"
+        "cluster small: offered load 1.67 (gpu), so some job waits under every policy that rejects none: at"
+        " the last submission at least 10 gpu hours are unfinished whatever the policy, 5.0 h of all servers"
     ]
     rows = dict(found.rows())
-    assert rows["offered load, gpu"] == "2.667"
+    assert rows["offered load in the span, gpu"] == "1.667"
     assert rows["  at the last submission"] == "at least 10.0 gpu hours, 5.0 h of all servers"
 
 
-def test_a_queue_that_cannot_drain_as_servers_are_missing_is_warned_of(tmp_path: Path) -> None:
-    # One GPU-hour an hour on two GPUs of which one is there: 4 GPU-hours in 3 h.
+def test_where_some_job_must_wait_as_servers_are_missing_it_is_warned(tmp_path: Path) -> None:
+    # Two GPU-hours an hour on two GPUs of which one is there: 6 GPU-hours in 3 h.
     servers = replace(cluster_of([1, 1]), availability=availability([(0.0, 0, DOWN)]))
-    found = info(tmp_path, [1, 1, 1, 1], None, servers)
+    found = info(tmp_path, [2, 2, 2, 2], None, servers)
     rows = dict(found.rows())
-    assert (rows["offered load, gpu"], rows["  there, on average"]) == ("1.333", "1 of 2 (50.0%)")
-    assert "offered load 1.33 (gpu), so the queue cannot drain" in found.warnings[0]
+    assert (rows["offered load in the span, gpu"], rows["  there, on average"]) == ("2.000", "1 of 2 (50.0%)")
+    assert "offered load 2.00 (gpu), so some job waits" in found.warnings[0]
     # All gone at 1 h 30 min: half an hour of the second job and two more jobs are never run.
     servers = replace(cluster_of([1]), availability=availability([(1.5 * HOUR, 0, DOWN)]))
     told = (
         "at least 2 gpu hours are unfinished whatever the policy, which the servers that are there then never"
     )
     assert told in info(tmp_path, [1, 1, 1, 1], None, servers).warnings[0]
-    assert info(tmp_path, [1, 1, 1, 1], None, cluster_of([1])).warnings != []
+    assert info(tmp_path, [1, 1, 1, 1], None, cluster_of([1])).warnings == []
+    # Gone at the end of the last submitted hour but one, with the last hour left.
+    servers = replace(cluster_of([1]), availability=availability([(3 * HOUR, 0, DOWN)]))
+    assert info(tmp_path, [1, 1, 1, 1], None, servers).warnings == [
+        "cluster small: some job never ends (gpu): at the last submission at least 1 gpu hours are unfinished"
+        " whatever the policy, which the servers that are there then never finish"
+    ]
     assert "  there, on average" not in dict(info(tmp_path, [1, 1], None, cluster_of([1])).rows())
 
 
-def test_of_jobs_that_may_train_otherwise_it_is_not_said_that_their_queue_cannot_drain(
+def test_of_jobs_that_may_train_otherwise_it_is_not_said_that_they_must_wait(
     tmp_path: Path,
 ) -> None:
     """Chunked and elastic jobs run on less than they ask for as whole jobs."""
@@ -101,7 +108,7 @@ def test_a_resource_that_nobody_asks_for_is_not_shown(tmp_path: Path) -> None:
         labels = [label for label, _ in info(tmp_path, gpus, None, cluster).rows()]
         return [label for label in labels if label.startswith("offered load")]
 
-    assert shown([1, 1], cluster_of([4], cpu=[8])) == ["offered load, gpu"]
+    assert shown([1, 1], cluster_of([4], cpu=[8])) == ["offered load in the span, gpu"]
     assert shown([0, 0], cluster_of([0], cpu=[8])) == []
 
 
@@ -113,26 +120,28 @@ def test_jobs_that_can_never_fit_are_warned_of(tmp_path: Path) -> None:
     assert dict(found.rows())["jobs that can never fit"] == "1 (25.00%); too much gpu: 1"
 
 
-def test_a_vc_that_cannot_drain_is_warned_of_by_name(tmp_path: Path) -> None:
-    servers = cluster_of([1] * 12, vc=["idle", *(f"v{i}" for i in range(11))])
+def test_a_vc_where_some_job_must_wait_is_named(tmp_path: Path) -> None:
+    speed = [1.0, 0.5] + [1.0] * 10
+    servers = cluster_of([1] * 12, vc=["idle", *(f"v{i}" for i in range(11))], speed=speed)
     # Every vc gets a job of one GPU and an hour, and v0 five of them within 15 h; only v0 can be late.
     vcs = [f"v{i}" for i in range(11)] + ["v0"] * 5
     found = info(tmp_path, [1.0] * 11 + [4.0] * 5, vcs, servers)
     assert found.warnings == []  # the jobs of four GPUs can never fit into v0
     found = info(tmp_path, [1.0] * 4, ["v0"] * 4, servers)
-    # Four GPU-hours in 3 h on the one GPU of v0: 4 / 3, and one hour is left.
+    # In 3 h at half speed the jobs can do 1 + 1 + 0.5 + 0 hours, the GPU of v0 1.5; 2.5 of 4 are left.
     assert found.warnings == [
-        "with partition vc\n  vc v0: offered load 1.33 (gpu), so the queue cannot drain: at the last"
-        " submission at least 1 gpu hours are unfinished whatever the policy, 1.0 h of all servers"
+        "with partition vc\n  vc v0: offered load 1.67 (gpu), so some job waits under every policy that"
+        " rejects none: at the last submission at least 2 gpu hours are unfinished whatever the policy, 5.0 h"
+        " of all servers"
     ]
-    assert dict(found.rows())["load of vc v0"] == "1.333 (gpu), 1.0 h behind at the end; 4 jobs on 1 servers"
+    assert dict(found.rows())["load of vc v0"] == "1.667 (gpu), 5.0 h behind at the end; 4 jobs on 1 servers"
 
 
 def test_bars_are_drawn_of_run_times_and_of_days(tmp_path: Path) -> None:
     rows = dict(info(tmp_path, [2.0] * 30, None, cluster_of([4])).rows())
     assert rows["run time 1,000 .. 10,000 s"] == "█" * 40 + " 30"
     # 24 jobs of 2 GPU-hours on the first day of 96 GPU-hours, 6 on the second.
-    assert rows["  by day"] == "█▃ at most 0.5"
+    assert rows["  submitted, by day"] == "█▃ at most 0.5"
 
 
 def test_the_models_of_a_workload_are_dealt_out_by_every_rule() -> None:
