@@ -37,6 +37,12 @@ _FIELDS = pl.List(pl.String())
 BLANKS = " \t\r"
 """White space that is stripped around a field."""
 
+BLANK_WORDS = ("NaN", "nan", "NA", "N/A", "n/a", "<NA>", "None", "NULL", "null", "\\N")
+"""Words for an absent value that pandas, R, Hive and databases write; blanks in optional columns."""
+
+UNKNOWN = "Unknown"
+"""Slurm's word for an absent value; a blank in optional columns in which it is no allowed text."""
+
 
 @dataclass(frozen=True, slots=True)
 class TextSource:
@@ -151,6 +157,11 @@ def open_text(path: Path, delimiter: str) -> TextSource:
     if repeated := named_twice(header):
         raise InvalidWorkloadError(f"{path}: columns named twice in line 1: {', '.join(map(repr, repeated))}")
     return TextSource(path, delimiter, header)
+
+
+def with_blanks(text: pl.Expr, words: Sequence[str] = (*BLANK_WORDS, UNKNOWN)) -> pl.Expr:
+    """Stripped texts, null where they are one of the words for an absent value."""
+    return pl.when(~text.is_in(words)).then(text)
 
 
 def named_twice(header: Sequence[str]) -> list[str]:

@@ -416,3 +416,44 @@ def test_a_mapped_column_of_a_file_with_semicolons_is_missed_for_its_separator(
 
 def test_an_empty_mapping_maps_nothing(trace: Trace) -> None:
     assert converted(trace(TABLE), "# nothing\n")[0].kept == 2
+
+
+@pytest.mark.parametrize("word", ["NaN", "nan", "NA", "N/A", "n/a", "<NA>", "None", "NULL", "null", "\\N"])
+def test_a_word_for_an_absent_value_is_a_blank_in_optional_columns_only(trace: Trace, word: str) -> None:
+    names = "job_id,submit_s,duration_s,num_gpus,priority,num_tasks,user,vc,exchange,birth_s\n"
+    rows = f"{word},0,1,1,{word},{word},{word},{word},{word},{word}\nb,0,{word},1,2,1,ann,v,,\n"
+    report, frame = converted(trace(names + rows))
+    assert (report.read, report.rejected) == (2, {"invalid_duration_s": 1})
+    row = frame.row(0, named=True)
+    assert row["job_id"] == word  # a name is never blank
+    assert [row[name] for name in ("priority", "num_tasks", "user", "vc", "exchange", "birth_s")] == [
+        None
+    ] * 6
+
+
+def test_unknown_is_a_blank_where_it_is_no_allowed_text(trace: Trace) -> None:
+    names = "submit_s,duration_s,num_gpus,priority,user,status,exchange\n"
+    report, frame = converted(trace(names + "0,1,1,Unknown,Unknown,Unknown,Unknown\n"))
+    assert report.rejected == {}
+    row = frame.row(0, named=True)
+    assert [row[name] for name in ("priority", "user", "status", "exchange")] == [
+        None,
+        "Unknown",
+        "Unknown",
+        None,
+    ]
+
+
+def test_other_words_in_a_column_of_numbers_are_wrong(trace: Trace) -> None:
+    names = "submit_s,duration_s,num_gpus,priority\n"
+    report, _ = converted(trace(names + "0,1,1,none\n0,1,1,inf\n0,1,1,unknown\n0,1,1,yes\n0,1,1,3\n"))
+    assert report.rejected == {"invalid_priority": 4}
+
+
+def test_truth_values_are_numbers_but_no_seconds(trace: Trace) -> None:
+    names = "submit_s,duration_s,num_gpus,different_machines\n"
+    rows = "0,1,True,true\n1,1,TRUE,False\n2,1,false,FALSE\n3,True,1,0\n4,1,1,yes\n"
+    report, frame = converted(trace(names + rows))
+    assert report.rejected == {"invalid_duration_s": 1, "invalid_different_machines": 1}
+    assert frame["num_gpus"].to_list() == [1, 1, 0]
+    assert frame["different_machines"].to_list() == [1, 0, 0]

@@ -92,6 +92,15 @@ def test_a_format_that_fails_is_named(
         converted(f"{module(source, request)}:jobs")
 
 
+def test_truth_values_and_absent_ones_of_a_table_are_read(request: pytest.FixtureRequest) -> None:
+    columns = "submit_s=[0, 1], duration_s=[2, 2], num_gpus=[True, False], priority=[float('nan'), 3]"
+    source = f"def jobs(path): return pl.DataFrame(dict({columns}))"
+    Path("trace.txt").write_text("x")
+    report, frame = converted(f"{module(source, request)}:jobs")
+    assert report.rejected == {}
+    assert frame.select("num_gpus", "priority").rows() == [(1, None), (0, 3)]
+
+
 @pytest.mark.parametrize("name", ["trace.txt.gz", "trace.tsv.gz", "trace.zst", "trace.parquet"])
 def test_a_trace_may_have_any_name(name: str, request: pytest.FixtureRequest) -> None:
     source = "def jobs(path): return pl.DataFrame({'submit_s': [0], 'duration_s': [2], 'num_gpus': [1]})"

@@ -28,17 +28,28 @@ from workloads.formats.csv.advice import advice_on, form_warnings
 from workloads.formats.csv.derived import part_of_name
 from workloads.formats.csv.mapping import ColumnMapping, read_mapping
 from workloads.formats.csv.times import with_submissions
-from workloads.formats.text import TextSource, open_text, read_rows, reject_frame
+from workloads.formats.text import (
+    BLANK_WORDS,
+    UNKNOWN,
+    TextSource,
+    open_text,
+    read_rows,
+    reject_frame,
+    with_blanks,
+)
 from workloads.meter import Meter
 from workloads.progress import Portions
 from workloads.rows import height, repeats
-from workloads.schema import COLUMNS, SCHEMA, Column, gang_tasks
+from workloads.schema import BY_NAME, COLUMNS, SCHEMA, Column, gang_tasks
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
 REQUIRED = ("submit_s", "duration_s", "num_gpus")
 
 _ALWAYS = ("job_id", "trace_order", "vc")
 """Columns that identify a row."""
+
+_TRUTH = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
+"""Truth values as numbers; a column of seconds has none."""
 
 _UNIQUE = (
     ("job_id", ("job_id",), "duplicate_job_id"),
@@ -159,8 +170,18 @@ def _texts(source: TextSource, mapping: ColumnMapping) -> pl.LazyFrame:
     rows = source.rows({_their_text(name): name for name in source.header if name in used})
     parts = {_their_text(name): part_of_name(form, source) for name, form in mapping.file_name.items()}
     rows = rows.with_columns(pl.lit(part).alias(name) for name, part in parts.items())
-    ours = {_text(name): pl.col(_their_text(theirs)) for name, theirs in mapping.names(source).items()}
-    return rows.with_columns(**ours)
+    return rows.with_columns(
+        _filled(BY_NAME[name], pl.col(_their_text(theirs))).alias(_text(name))
+        for name, theirs in mapping.names(source).items()
+    )
+
+
+def _filled(column: Column, text: pl.Expr) -> pl.Expr:
+    """Texts of one of our columns; in an optional one, words for an absent value are blanks."""
+    if column.null is None:
+        return text
+    is_free_text = not column.is_number and column.holds(UNKNOWN)
+    return with_blanks(text, BLANK_WORDS) if is_free_text else with_blanks(text)
 
 
 def _their_text(name: str) -> str:
@@ -181,7 +202,8 @@ def _bounds(column: Column, rebase: bool) -> Column:
 
 def _number(mapping: ColumnMapping, column: Column, text: pl.Expr) -> pl.Expr:
     multiplier, divisor = mapping.scale(column)
-    return number(text) * multiplier / divisor
+    counted = text if column.unit == "s" else text.replace(_TRUTH)
+    return number(counted) * multiplier / divisor
 
 
 def _submission(mapping: ColumnMapping, bounds: Column, text: pl.Expr) -> tuple[dict[str, pl.Expr], pl.Expr]:
@@ -280,7 +302,7 @@ def _ignored(sources: Sequence[TextSource], mapping: ColumnMapping) -> tuple[str
 
 FORMAT = TraceFormat(
     name="csv",
-    version="2",
+    version="3",
     source="any",
     files="one table with a header, or its parts; --map where its columns have other names",
     page="docs/workloads.md#format-csv",

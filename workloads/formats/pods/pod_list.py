@@ -17,7 +17,7 @@ from ray_sim.model.units import MAX_TIME_S
 from workloads.checks import number, number_reason
 from workloads.column import MAX_COUNT, MAX_GIB, Column
 from workloads.formats.pods.node_list import NodeList, is_node_list, read_nodes
-from workloads.formats.text import TextSource, open_text, read_rows, reject_frame
+from workloads.formats.text import TextSource, open_text, read_rows, reject_frame, with_blanks
 from workloads.meter import Meter
 from workloads.rows import height, repeats
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
@@ -87,7 +87,9 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
 def _query(source: TextSource) -> pl.LazyFrame:
     """Columns of the schema for one file, and why a row is rejected."""
     found = [name for name in (*HEADER, *OPTIONAL) if name in source.header]
+    optional = [name for name in found if name in OPTIONAL or (name in NUMBERS and NUMBERS[name].null)]
     texts = source.rows({_text(name): name for name in found})
+    texts = texts.with_columns(with_blanks(pl.col(_text(name))) for name in optional)
     # A separate step, or polars would compute a value again for each use.
     valued = texts.with_columns(number(pl.col(_text(name))).alias(name) for name in NUMBERS)
     created, started, ended = (pl.col(f"{what}_time") for what in ("creation", "scheduled", "deletion"))
@@ -153,7 +155,7 @@ def _warnings(pods: Sequence[TextSource], nodes: NodeList | None) -> tuple[str, 
 
 FORMAT = TraceFormat(
     name="gpu-pods",
-    version="1",
+    version="2",
     source="Alibaba, cluster-trace-gpu-v2023",
     files="CSV lists of pods, and of nodes for --cluster-out",
     page="docs/traces/gpu-pods.md",
