@@ -86,3 +86,6 @@ def _meanings() -> Iterator[tuple[str, Ending]]:
 
 
 _MEANINGS = {word: str(ending) for word, ending in _meanings()}
+
+ENDED = frozenset(_MEANINGS)
+"""Words in lower case that say how a job ended."""

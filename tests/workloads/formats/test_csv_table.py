@@ -457,3 +457,45 @@ def test_truth_values_are_numbers_but_no_seconds(trace: Trace) -> None:
     assert report.rejected == {"invalid_duration_s": 1, "invalid_different_machines": 1}
     assert frame["num_gpus"].to_list() == [1, 1, 0]
     assert frame["different_machines"].to_list() == [1, 0, 0]
+
+
+RECORDS = "job_id,trace_order,submit_s,duration_s,num_gpus,status\n"
+
+
+@pytest.mark.parametrize(
+    ("records", "kept", "replaced"),
+    [
+        # A record that has ended comes before one that has not, whatever the order and the length.
+        (["9,RUNNING", "4,COMPLETED"], (4, "COMPLETED"), (1, 0)),
+        (["4,FAILED", "9,PENDING"], (4, "FAILED"), None),
+        (["4,", "3,CANCELLED by 1000"], (3, "CANCELLED by 1000"), (1, 0)),
+        # Then the longer one; of equals the first.
+        (["3,COMPLETED", "7,FAILED", "5,KILLED"], (7, "FAILED"), (0, 1)),
+        (["3,RUNNING", "7,terminated"], (7, "terminated"), (0, 1)),
+        (["5,COMPLETED", "5,FAILED"], (5, "COMPLETED"), None),
+        (["9,RUNNING", "2,COMPLETED", "8,FAILED", "9,"], (8, "FAILED"), (1, 0)),
+    ],
+)
+def test_of_the_records_of_a_job_the_ended_and_then_the_longest_is_kept(
+    trace: Trace, records: list[str], kept: tuple[float, str], replaced: tuple[int, int] | None
+) -> None:
+    lines = [f"a,{i},0,{record.replace(',', ',1,')}" for i, record in enumerate(records)]
+    report, frame = converted(trace(RECORDS + "b,9,0,1,1,\n" + "\n".join(lines) + "\n"))
+    assert report.rejected == {"duplicate_job_id": len(records) - 1}
+    assert frame.filter(job_id="a").select("duration_s", "status").rows() == [kept]
+    notes = ("replaced_by_ended_record", "replaced_by_longer_record")
+    assert tuple(report.notes[name] for name in notes if name in report.notes) == (replaced or ())
+    told = [warning for warning in report.warnings if warning.startswith("duplicate_job_id")]
+    assert len(told) == (replaced is not None)
+
+
+def test_the_records_of_a_job_may_be_in_two_dumps(tmp_path: Path) -> None:
+    header = "job_id,submit_s,duration_s,num_gpus,status\n"
+    dumps = [tmp_path / name for name in ("jan.csv", "feb.csv")]
+    dumps[0].write_text(header + "1,0,600,1,COMPLETED\n2,10,3600,8,RUNNING\n")
+    dumps[1].write_text(header + "2,10,90000,8,COMPLETED\n3,20,60,1,COMPLETED\n")
+    report = convert("csv", dumps, tmp_path / "w.parquet")
+    assert (report.read, report.kept, report.rejected) == (4, 3, {"duplicate_job_id": 1})
+    assert read_frame(report.out)["duration_s"].to_list() == [600, 90000, 60]
+    assert report.rejects is not None
+    assert pl.read_parquet(report.rejects).select("source", "line").rows() == [("jan.csv", 3)]

@@ -291,6 +291,31 @@ def test_a_log_may_come_in_parts_and_a_part_twice_is_rejected_by_name(trace: Tra
     assert (report.read, report.kept, report.rejected) == (3, 2, {"duplicate_job_id": 1})
 
 
+@pytest.mark.parametrize("rule", list(RunTime))
+def test_of_the_records_of_a_job_the_ended_and_then_the_longest_is_kept(
+    trace: Trace, tmp_path: Path, rule: RunTime
+) -> None:
+    # The job of two attempts is known, running, in the first part, and has ended in the second.
+    begun = job(attempt("03:07:23", "03:08:23"), attempt("03:10:00", "04:00:00"), status="Running", cut=1)
+    ended = job(attempt("03:07:23", "03:08:23"), attempt("03:10:00", "03:20:00"))
+    longer = {**SOUND, "attempts": [attempt("03:00:10", "03:05:10")]}
+    one = trace(json.dumps([begun, SOUND]), "1")
+    two = trace(json.dumps([longer, ended, SOUND, {**begun, "status": None}]), "2")
+    report = convert("philly", [one, two], tmp_path / "w.parquet", options=ConvertOptions(run_time=rule))
+    rows = 2 if rule == RunTime.ATTEMPTS else 1
+    assert (report.read, report.rejected) == (3 * rows + 3, {"duplicate_job_id": 2 * rows + 2})
+    notes = (report.notes["replaced_by_ended_record"], report.notes["replaced_by_longer_record"])
+    assert notes == (1, 1)
+    frame = read_frame(report.out)
+    kept = {RunTime.SPAN: [300, 757], RunTime.SUM: [300, 660], RunTime.ATTEMPTS: [300, 60, 600]}
+    assert frame["duration_s"].to_list() == kept[rule]
+    assert report.rejects is not None
+    lines = pl.read_parquet(report.rejects).select("source", "line").unique().sort("source", "line").rows()
+    assert lines == [("1", 1), ("1", 2), ("2", 3), ("2", 4)]
+    # Facts about jobs are about the records kept.
+    assert report.notes["unknown_keys"] == 0
+
+
 def test_an_unknown_rule_lists_those_there_are() -> None:
     with pytest.raises(UnknownNameError, match=r"'total'.* Known: attempts, span, sum"):
         choose(RunTime, "--run-time", "total")

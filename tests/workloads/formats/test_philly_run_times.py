@@ -119,21 +119,25 @@ def naive_job(record: dict[str, Any], rule: RunTime) -> Iterator[tuple[Any, ...]
 
 def naive(records: list[Any], rule: RunTime) -> tuple[list[tuple[Any, ...]], Counter[str]]:
     """The rows, with their submission in seconds since the first, and the rejects by reason."""
-    rows, reasons, taken = [], Counter[str](), set()
-    for record in records:
+    rows, reasons, found = [], Counter[str](), []
+    best: dict[str, tuple[bool, int, int]] = {}
+    for number, record in enumerate(records):
         try:
-            found = list(naive_job(record, rule))
+            found.append((number, record, list(naive_job(record, rule))))
         except FaultError as fault:
             reasons[str(fault)] += 1
             continue
-        again = record["jobid"] in taken
-        for row in found:
+        runs = [row[7] for row in found[-1][2] if not isinstance(row, FaultError)]
+        if runs:
+            rank = (record["status"] is not None, sum(runs), -number)
+            best[record["jobid"]] = max(rank, best.get(record["jobid"], rank))
+    for number, record, of_record in found:
+        for row in of_record:
             if isinstance(row, FaultError):
                 reasons[str(row)] += 1
-            elif again:
+            elif best[record["jobid"]][2] != -number:
                 reasons["duplicate_job_id"] += 1
             else:
-                taken.add(record["jobid"])
                 rows.append(row)
     zero = min(row[5] for row in rows)
     return [(*row[:5], row[5] - zero, *row[6:]) for row in rows], reasons
@@ -199,7 +203,7 @@ def record(job_id: str, *spans: tuple[str, str], vc: str = "v", **keys: object) 
 
 
 @pytest.mark.parametrize("rule", list(RunTime))
-def test_of_two_records_with_one_job_id_the_first_sound_one_is_kept_whole(
+def test_of_two_records_with_one_job_id_the_longer_sound_one_is_kept_whole(
     tmp_path: Path, rule: RunTime
 ) -> None:
     broken = record("j", ("01", "02"), vc="z", submitted_time="None")
@@ -207,9 +211,13 @@ def test_of_two_records_with_one_job_id_the_first_sound_one_is_kept_whole(
     two = record("j", ("10", "11"), ("20", "21"), ("30", "31"), vc="b")
     report = converted(tmp_path, [broken, one, two], rule)
     # Joined by their names, rows j/2 and j/3 would be those of b under the group of a.
+    attempts = 3 if rule == RunTime.ATTEMPTS else 1
+    assert [row[2:4] for row in kept(report)] == [("b-user", "b")] * attempts
+    assert report.rejected == {"duplicate_job_id": 1, "missing_submit_s": 1}
+    longer = {**one, "attempts": record("j", ("05", "55"))["attempts"]}
+    report = converted(tmp_path, [broken, longer, two], rule)
     assert [row[2:4] for row in kept(report)] == [("a-user", "a")]
-    again = 3 if rule == RunTime.ATTEMPTS else 1
-    assert report.rejected == {"duplicate_job_id": again, "missing_submit_s": 1}
+    assert report.rejected == {"duplicate_job_id": attempts, "missing_submit_s": 1}
 
 
 @pytest.mark.parametrize(("rule", "runs"), [("span", [20]), ("sum", [5]), ("attempts", [2, 3])])

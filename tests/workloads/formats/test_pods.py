@@ -100,6 +100,13 @@ def test_every_fault_has_its_reason(trace: Trace, line: str, reason: str) -> Non
     assert frame["job_id"].to_list() == ["good"]
 
 
+def test_of_a_pod_listed_twice_the_record_that_has_ended_is_kept(trace: Trace) -> None:
+    running = pod("a", times="0,90,10", phase="Running")
+    report, frame = converted(trace(PODS + running + pod("a", times="0,20,10") + pod("b")))
+    assert (report.rejected, report.notes["replaced_by_ended_record"]) == ({"duplicate_job_id": 1}, 1)
+    assert frame.select("job_id", "duration_s", "trace_order").rows() == [("a", 10, 1), ("b", 10, 2)]
+
+
 def test_words_for_an_absent_value_are_blanks_in_optional_columns(trace: Trace) -> None:
     lines = (
         pod("a", cpu="NaN", memory="None", spec="nan")

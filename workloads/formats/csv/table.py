@@ -24,6 +24,7 @@ from workloads.checks import (
     reason,
     text_reason,
 )
+from workloads.duplicates import Replaced, keep_best
 from workloads.formats.csv.advice import advice_on, form_warnings
 from workloads.formats.csv.derived import part_of_name
 from workloads.formats.csv.mapping import ColumnMapping, read_mapping
@@ -51,11 +52,8 @@ _ALWAYS = ("job_id", "trace_order", "vc")
 _TRUTH = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
 """Truth values as numbers; a column of seconds has none."""
 
-_UNIQUE = (
-    ("job_id", ("job_id",), "duplicate_job_id"),
-    ("trace_order", ("vc", "trace_order"), "duplicate_trace_order"),
-)
-"""Columns of a file that have no repeats: their keys, and the reason of a row that repeats them."""
+_UNIQUE = {"job_id", "trace_order"}
+"""Columns of a file that have no repeats: over all rows, and within a vc."""
 
 
 def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Meter) -> Parsed:
@@ -74,15 +72,16 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
         _require(source, mapping)
     query = partial(_query, mapping=mapping, rebase=options.rebase)
     named = {name for source in sources for name in mapping.names(source)}
-    unique = [each for each in _UNIQUE if each[0] in named]
-    meter.expect(len(unique) * meter.all_bytes)  # rows are compared after they are read
+    meter.expect(len(_UNIQUE & named) * meter.all_bytes)  # rows are compared after they are read
     rows = read_rows(sources, query, folder, meter).with_columns(
         job_id=pl.coalesce("job_id", pl.col("row").cast(pl.String)),
         trace_order=pl.coalesce("trace_order", "row"),
     )
-    for name, keys, why in unique:
-        compared = meter.step(meter.all_bytes, f"comparing {name}")
-        rows = _reject_repeats(rows, keys, why, folder, compared)
+    replaced = Replaced()
+    if "job_id" in named:
+        rows, replaced = keep_best(rows, folder, meter.step(meter.all_bytes, "comparing job_id"))
+    if "trace_order" in named:
+        rows = _reject_repeats(rows, folder, meter.step(meter.all_bytes, "comparing trace_order"))
     jobs = rows.filter(pl.col("reason").is_null())
     forms = _submission_forms(jobs, sources)
     notes = forms.notes(mapping)
@@ -98,11 +97,12 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
         rejects=reject_frame(sources, rows).lazy(),
         read=height(rows),
         options={"rebase": options.rebase, "mapping": mapping.model_dump(exclude_defaults=True)},
-        notes={**notes, "ignored_columns": list(ignored)},
+        notes={**notes, **replaced.notes(), "ignored_columns": list(ignored)},
         warnings=(
             *((f"ignored columns: {', '.join(ignored)}",) if ignored else ()),
             *forms.warnings(mapping),
             *form_warnings(rows, sources, mapping),
+            *replaced.warnings(),
         ),
         advice="" if forms.jobs else advice_on(rows, sources, mapping),
     )
@@ -219,16 +219,13 @@ def _submission(mapping: ColumnMapping, bounds: Column, text: pl.Expr) -> tuple[
     return {"submit_s": pl.when(dated).then(first).otherwise(seconds), **flags}, why
 
 
-def _reject_repeats(
-    rows: pl.LazyFrame, keys: Sequence[str], why: str, folder: Path, compared: Portions
-) -> pl.LazyFrame:
-    """Give the reason ``why`` to rows whose keys repeat those of an earlier sound row."""
-    again = repeats(rows.filter(pl.col("reason").is_null()), keys, folder, compared)
+def _reject_repeats(rows: pl.LazyFrame, folder: Path, compared: Portions) -> pl.LazyFrame:
+    """Reject rows whose order in their vc repeats that of an earlier sound row."""
+    again = repeats(rows.filter(pl.col("reason").is_null()), ["vc", "trace_order"], folder, compared)
     if again.is_empty():
         return rows
-    return rows.with_columns(
-        reason=pl.when(pl.col("row").is_in(again.implode())).then(pl.lit(why)).otherwise("reason")
-    )
+    why = pl.when(pl.col("row").is_in(again.implode())).then(pl.lit("duplicate_trace_order"))
+    return rows.with_columns(reason=pl.coalesce("reason", why))
 
 
 @dataclass(frozen=True, slots=True)

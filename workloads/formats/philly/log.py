@@ -8,7 +8,8 @@ oddities of the log and the rule for each.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -18,6 +19,7 @@ from pydantic import JsonValue
 
 from ray_sim.model.errors import InvalidWorkloadError
 from workloads.checks import RowError
+from workloads.duplicates import REASON, Replaced
 from workloads.formats.philly.csv import TIME_ZONE
 from workloads.formats.philly.job import LoggedJob, parse_job
 from workloads.formats.philly.json_records import JsonRecord, is_array, read_records
@@ -27,6 +29,7 @@ from workloads.formats.philly.run_times import RULES, LoggedRun
 from workloads.formats.text import TEXT_LIMIT
 from workloads.meter import Meter
 from workloads.rows import SpilledRows
+from workloads.status import ENDED
 from workloads.trace_format import REJECT_SCHEMA, ConvertOptions, Parsed, RunTime, TraceFormat
 
 BATCH_ROWS = 2**14
@@ -65,12 +68,13 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
         )
     machines = read_machines([path for path in paths if path not in logs], meter)
     rule = options.run_time or RunTime.SPAN
-    log = _Log(rule, machines, folder)
-    for path in logs:
-        meter.begin(path)
-        for record in read_records(path):
-            log.add(path, record)
-            meter.add(len(record.text))
+    log = _Log(rule, machines, folder, {})
+    log.read_all(logs, meter)
+    better, replaced = log.better, log.replaced()
+    if better:
+        meter.expect(sum(path.stat().st_size for path in logs))
+        log = _Log(rule, replace(machines, beyond={}, unlisted={}), folder, better)
+        log.read_all(logs, meter)
     jobs = log.runs.scan()
     zero_s = jobs.select(pl.col("submit_s").min().fill_null(0)).collect(engine="streaming").item()
     return Parsed(
@@ -82,8 +86,9 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
             "epoch_utc": datetime.fromtimestamp(zero_s, UTC).isoformat(),
             "time_zone": TIME_ZONE,
             **log.notes(),
+            **replaced.notes(),
         },
-        warnings=(*machines.warnings(), *log.warnings()),
+        warnings=(*log.warnings(), *replaced.warnings()),
     )
 
 
@@ -109,33 +114,65 @@ class _ColumnBuilder:
         self._last = []
 
 
-class _Log:
-    """Rows, rejects and counts of the job logs read so far."""
+_Rank = tuple[tuple[bool, int], tuple[Path, int]]
+"""Whether a record has ended and its run time, by which records of one job are compared, and its place."""
 
-    def __init__(self, rule: RunTime, machines: MachineList, folder: Path) -> None:
+
+class _Log:
+    """Rows, rejects and counts of the job logs read so far.
+
+    Parameters
+    ----------
+    chosen : record to keep of each job of which that is not the first one
+    """
+
+    def __init__(
+        self, rule: RunTime, machines: MachineList, folder: Path, chosen: Mapping[str, _Rank]
+    ) -> None:
         self.read = 0
+        self.better: dict[str, _Rank] = {}
+        """Best record of each job of which that is not the one kept."""
         self.runs = _ColumnBuilder(_RUN_SCHEMA, SpilledRows(folder, "runs"))
         self.rejects = _ColumnBuilder(REJECT_SCHEMA, SpilledRows(folder, "rejects"))
         self._rule = RULES[rule]
         self._machines = machines
         self._clock = LocalClock(ZoneInfo(TIME_ZONE))
-        self._names: set[str] = set()
-        """Ids of the jobs of which a record was kept."""
+        self._chosen = chosen
+        self._kept: dict[str, _Rank] = {}
         self._unknown_keys: dict[str, None] = {}
         self._counts: Counter[str] = Counter()
 
-    def add(self, path: Path, record: JsonRecord) -> None:
-        """Keep or reject the rows of one record."""
+    def read_all(self, paths: Sequence[Path], meter: Meter) -> None:
+        """Keep or reject the rows of every record of the files."""
+        for path in paths:
+            meter.begin(path)
+            for record in read_records(path):
+                self._add(path, record)
+                meter.add(len(record.text))
+
+    def replaced(self) -> Replaced:
+        """Counts of the jobs of which a better record than the one kept was read."""
+        by_ended = sum(self._kept[job_id][0][0] != best[0][0] for job_id, best in self.better.items())
+        return Replaced(by_ended, len(self.better) - by_ended)
+
+    def _add(self, path: Path, record: JsonRecord) -> None:
         try:
             job = parse_job(record, self._clock)
-            again = job.job_id in self._names
-            kept = sum([self._add_run(path, record, job, run, again) for run in self._rule(job)])
+            runs = list(self._rule(job))
         except RowError as error:
             self._reject(path, record, error)
-        else:
-            if kept:
-                self._names.add(job.job_id)
-                self._note(job)
+            return
+        sound = [run.duration_s for run in runs if isinstance(run, LoggedRun)]
+        found = ((job.status or "").lower() in ENDED, sum(sound)), (path, record.number)
+        kept = self._kept.get(job.job_id)
+        again = kept is not None or self._chosen.get(job.job_id, found)[1] != found[1]
+        for run in runs:
+            self._add_run(path, record, job, run, again)
+        if sound and not again:
+            self._kept[job.job_id] = found
+            self._note(job)
+        elif sound and kept is not None and found[0] > self.better.get(job.job_id, kept)[0]:
+            self.better[job.job_id] = found
 
     def notes(self) -> dict[str, JsonValue]:
         """Facts about the jobs kept."""
@@ -154,20 +191,21 @@ class _Log:
 
     def warnings(self) -> tuple[str, ...]:
         """Warnings beyond the counts, one sentence each."""
+        machines = self._machines.warnings()
         if not self._unknown_keys:
-            return ()
+            return machines
         names = [*self._unknown_keys][:KEYS_SHOWN]
         more = ", ..." if len(self._unknown_keys) > KEYS_SHOWN else ""
-        return (f"ignored keys: {', '.join(names)}{more}",)
+        return (*machines, f"ignored keys: {', '.join(names)}{more}")
 
     def _add_run(
         self, path: Path, record: JsonRecord, job: LoggedJob, run: LoggedRun | RowError, again: bool
-    ) -> bool:
+    ) -> None:
         if isinstance(run, LoggedRun) and again:
-            run = RowError("duplicate_job_id")
+            run = RowError(REASON)
         if isinstance(run, RowError):
             self._reject(path, record, run)
-            return False
+            return
         wait_s = run.start_s - run.submit_s
         self._counts["early"] += wait_s < 0
         self.runs.append(
@@ -185,7 +223,6 @@ class _Log:
             run.group_id,
         )
         self.read += 1
-        return True
 
     def _reject(self, path: Path, record: JsonRecord, error: RowError) -> None:
         text = record.text[:TEXT_LIMIT].encode(errors="backslashreplace").decode()
@@ -213,7 +250,7 @@ class _Log:
 
 FORMAT = TraceFormat(
     name="philly",
-    version="2",
+    version="3",
     source="Microsoft Philly, 2017",
     files="cluster_job_log (JSON), and cluster_machine_list",
     page="docs/traces/philly.md",

@@ -16,10 +16,11 @@ from ray_sim.model.errors import InvalidWorkloadError
 from ray_sim.model.units import MAX_TIME_S
 from workloads.checks import number, number_reason
 from workloads.column import MAX_COUNT, MAX_GIB, Column
+from workloads.duplicates import keep_best
 from workloads.formats.pods.node_list import NodeList, is_node_list, read_nodes
 from workloads.formats.text import TextSource, open_text, read_rows, reject_frame, with_blanks
 from workloads.meter import Meter
-from workloads.rows import height, repeats
+from workloads.rows import height
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
 MILLI = 1000
@@ -65,7 +66,8 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
     nodes = read_nodes(node_lists, meter) if node_lists else None
     if options.cluster and nodes is None:
         raise InvalidWorkloadError("no list of nodes given, so there is no cluster to write; name it too")
-    rows = _without_repeats(read_rows(pods, _query, folder, meter), folder, meter)
+    rows = read_rows(pods, _query, folder, meter).with_columns(trace_order="row")  # over all files
+    rows, replaced = keep_best(rows, folder, meter.step(meter.all_bytes, "comparing rows"))
     kept = rows.filter(pl.col("reason").is_null())
     counts = kept.select(
         started_before_creation=(pl.col("wait_s") < 0).sum(),
@@ -78,8 +80,8 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
         jobs=kept.with_columns(wait_s=pl.when(pl.col("wait_s") >= 0).then("wait_s")),
         rejects=reject_frame(pods, rows).lazy(),
         read=height(rows),
-        notes={name: int(count) for name, count in notes.items()},
-        warnings=_warnings(pods, nodes),
+        notes={**{name: int(count) for name, count in notes.items()}, **replaced.notes()},
+        warnings=(*_warnings(pods, nodes), *replaced.warnings()),
         cluster=nodes.cluster if nodes and options.cluster else None,
     )
 
@@ -137,14 +139,6 @@ def _reasons() -> list[pl.Expr]:
         end,
         pl.when(ended < started).then(pl.lit("negative_duration_s")),
     ]
-
-
-def _without_repeats(rows: pl.LazyFrame, folder: Path, meter: Meter) -> pl.LazyFrame:
-    rows = rows.with_columns(trace_order="row")  # over all files
-    sound = rows.filter(pl.col("reason").is_null())
-    again = repeats(sound, ["job_id"], folder, meter.step(meter.all_bytes, "comparing rows"))
-    why = pl.when(pl.col("row").is_in(again.implode())).then(pl.lit("duplicate_job_id"))
-    return rows.with_columns(reason=pl.coalesce("reason", why))
 
 
 def _warnings(pods: Sequence[TextSource], nodes: NodeList | None) -> tuple[str, ...]:
