@@ -131,6 +131,7 @@ class WorkloadDescription:
             ("jobs", f"{self.jobs:,}"),
             ("first submission", f"{self.first_submit_s:,.15g} s"),
             ("span", f"{self.span_s:,.15g} s ({self.span_s / DAY_S:.1f} days)"),
+            ("days", _days_text(self.provenance)),
             ("GPU-hours", f"{self.gpu_hours:,.1f}"),
             ("jobs by GPUs", _sizes_text(self.jobs_by_gpus)),
             *([("jobs by status", _statuses_text(self.statuses))] if self.statuses else []),
@@ -274,6 +275,13 @@ def _status_text(each: StatusCount) -> str:
     if each.status is None:
         return f"none: {each.jobs:,}"
     return f"{each.status!r} ({each.ending or 'unknown'}): {each.jobs:,}"
+
+
+def _days_text(made: Provenance | None) -> str:
+    """Begin of the days that `resample` draws."""
+    if made is None or made.epoch_utc is None or made.time_zone is None:
+        return "of 86,400 s from submit_s 0, as no time zone is known"
+    return f"from midnight in {made.time_zone}"
 
 
 def _provenance_rows(provenance: Provenance | None) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -61,3 +62,16 @@ class Provenance(_Record):
         except ValueError:
             return None
         return epoch.astimezone(UTC) if epoch.tzinfo else epoch.replace(tzinfo=UTC)
+
+    @property
+    def time_zone(self) -> ZoneInfo | None:
+        """Zone of the trace's days; None where it is unknown."""
+        try:
+            return ZoneInfo(str(self.notes["time_zone"]))
+        except (LookupError, ValueError, OSError):
+            return None
+
+    @property
+    def clock_notes(self) -> dict[str, JsonValue]:
+        """Notes about instants and days, which workloads made of this one keep."""
+        return {key: self.notes[key] for key in ("epoch_utc", "time_zone") if key in self.notes}

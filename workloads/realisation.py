@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime, time, timedelta
 from typing import Literal
 
 import numpy as np
@@ -10,7 +11,8 @@ import polars as pl
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import MAX_TIME_S, seconds_to_us
+from ray_sim.model.units import MAX_TIME_S, FloatArray, seconds_to_us
+from workloads.provenance import Provenance
 from workloads.schema import SCHEMA, SORT_KEY
 from workloads.statement_columns import births_s
 from workloads.status import WORDS, Ending, endings
@@ -88,7 +90,9 @@ class Tally:
     """Jobs of unknown status by status, the `STATUSES_NAMED` most common; '' means no status."""
 
 
-def realise(frame: pl.DataFrame, realisation: Realisation, seed: int) -> tuple[pl.DataFrame, Tally]:
+def realise(
+    frame: pl.DataFrame, realisation: Realisation, seed: int, made: Provenance | None = None
+) -> tuple[pl.DataFrame, Tally]:
     """The jobs to replay, with the columns of `SCHEMA`, and the counts of jobs left out.
 
     Only resampling uses the seed.
@@ -96,6 +100,7 @@ def realise(frame: pl.DataFrame, realisation: Realisation, seed: int) -> tuple[p
     Parameters
     ----------
     frame : columns of `SCHEMA`, assumed sound, in any order
+    made : provenance of the jobs, see `resample_days`
 
     Raises
     ------
@@ -111,7 +116,7 @@ def realise(frame: pl.DataFrame, realisation: Realisation, seed: int) -> tuple[p
         jobs = cut_window(jobs, realisation.window)
     inside = jobs.height
     if realisation.resample is not None:
-        jobs = resample_days(jobs, seed)
+        jobs = resample_days(jobs, seed, made)
     if realisation.load_scale != 1:
         jobs = scale_load(jobs, realisation.load_scale)
     tally = Tally(
@@ -171,16 +176,34 @@ def cut_window(frame: pl.DataFrame, window: Window) -> pl.DataFrame:
     return jobs
 
 
-def resample_days(frame: pl.DataFrame, seed: int) -> pl.DataFrame:
+def day_begins_s(first_s: float, last_s: float, made: Provenance | None = None) -> FloatArray:
+    """Begins of the days from that of one instant to that of another, and the end of the last day, (D + 1,).
+
+    Days begin at local midnight where the provenance has a time zone, so those on which clocks change have
+    23 or 25 hours; else every 86,400 s from submit_s 0.
+    """
+    if made is None or made.epoch_utc is None or made.time_zone is None:
+        return np.arange(first_s // DAY_S, last_s // DAY_S + 2) * float(DAY_S)
+    epoch, zone = made.epoch_utc, made.time_zone
+    first, last = ((epoch + timedelta(seconds=at)).astimezone(zone).date() for at in (first_s, last_s))
+    # A day more at both ends, as instants are rounded here.
+    days = [first + timedelta(days=i) for i in range(-1, (last - first).days + 3)]
+    begins_s = np.array([(datetime.combine(day, time(), zone) - epoch).total_seconds() for day in days])
+    begin, end = np.searchsorted(begins_s, (first_s, last_s), side="right")
+    return begins_s[begin - 1 : end + 1]
+
+
+def resample_days(frame: pl.DataFrame, seed: int, made: Provenance | None = None) -> pl.DataFrame:
     """Day-block bootstrap: as many days as the workload spans, drawn from its days with replacement.
 
-    A day is 86,400 s from submit_s 0, empty days included; day k of the result holds the jobs of one
-    drawn day at their time of day. Names get the suffix ``@k`` (so do the groups, which do not
-    reach from one day into another), and trace_order is numbered anew.
+    Days are those of `day_begins_s`, empty ones included; day k of the result holds the jobs of one
+    drawn day, as long after its begin, and is as long. Names get the suffix ``@k`` (so do the groups, which
+    do not reach from one day into another), and trace_order is numbered anew.
 
     Parameters
     ----------
     frame : columns of `SCHEMA`, assumed sound, in any order
+    made : provenance of the jobs, which has the time zone of the days; None for an unknown one
 
     Returns
     -------
@@ -190,16 +213,19 @@ def resample_days(frame: pl.DataFrame, seed: int) -> pl.DataFrame:
     ------
     InvalidWorkloadError : no drawn day holds a job (a sparse workload and an unlucky seed)
     """
-    of_day = (frame["submit_s"] // DAY_S).cast(pl.Int64)
-    first, last = of_day.min(), of_day.max()
-    if not isinstance(first, int) or not isinstance(last, int):
+    if frame.is_empty():
         raise InvalidWorkloadError(
             "a workload without jobs has no days to draw; convert a trace that has some"
         )
-    days = last - first + 1
-    drawn = Streams(seed).generator("resample-days").integers(first, last + 1, size=days)
-    blocks = pl.DataFrame({"day": drawn, "slot": np.arange(days)})
-    jobs = blocks.join(frame.with_columns(day=of_day), on="day")
+    submitted_s = frame["submit_s"].to_numpy()
+    begins_s = day_begins_s(float(submitted_s.min()), float(submitted_s.max()), made)
+    of_day = np.searchsorted(begins_s, submitted_s, side="right") - 1
+    days = len(begins_s) - 1
+    drawn = Streams(seed).generator("resample-days").integers(0, days, size=days)
+    ends_s = np.cumsum(np.diff(begins_s)[drawn])
+    slots_s = {"from_s": begins_s[drawn], "to_s": np.append(0.0, ends_s[:-1])}
+    blocks = pl.DataFrame({"day": drawn, "slot": np.arange(days), **slots_s})
+    jobs = blocks.join(frame.with_columns(day=pl.Series(of_day)), on="day")
     if jobs.is_empty():
         raise InvalidWorkloadError(f"none of the {days} drawn days holds a job; use another seed")
     named = jobs.sort("slot", *SORT_KEY).with_columns(
@@ -207,7 +233,7 @@ def resample_days(frame: pl.DataFrame, seed: int) -> pl.DataFrame:
         pl.format("{}@{}", "group_id", "slot").alias("group_id"),
         trace_order=pl.int_range(pl.len(), dtype=pl.Int64),
     )
-    submit_s = pl.col("submit_s") - pl.col("day") * DAY_S + pl.col("slot") * DAY_S
+    submit_s = pl.col("submit_s") - pl.col("from_s") + pl.col("to_s")
     return _submitted_at(named, submit_s).select(*SCHEMA)
 
 

@@ -42,9 +42,10 @@ from ray_sim.progress import shown_progress
 from ray_sim.reports.tables import summary_rows
 from workloads.describe import tally_rows
 from workloads.layers.fill import EnrichmentLayer
+from workloads.provenance import Provenance
 from workloads.realisation import Tally
 from workloads.realisation import realise as realise_frame
-from workloads.store import frame_to_table, load_workload, read_frame
+from workloads.store import frame_to_table, load_workload, read_frame, read_provenance
 from workloads.synthetic.drawn_jobs import draw_jobs
 from workloads.synthetic.fit import fit
 from workloads.synthetic.horizon_request import HorizonRequest
@@ -97,6 +98,8 @@ class Base:
 
     frame: pl.DataFrame | None
     """Null where all jobs are drawn."""
+    made: Provenance | None
+    """Provenance of the file's jobs, null without one."""
     draws: TrainingDraws | None
     """Profile to draw whole jobs from; None where none is given."""
     layers: tuple[EnrichmentLayer, ...]
@@ -220,6 +223,7 @@ def read_base(spec: WorkloadSpec) -> Base:
     """Read the files of a workload, before a seed is applied."""
     return Base(
         frame=None if spec.file is None else read_frame(spec.file),
+        made=None if spec.path is None else read_provenance(spec.path),
         draws=load_whole_draws(spec),
         layers=load_workload_layers(spec),
     )
@@ -239,7 +243,7 @@ def realise(spec: WorkloadSpec, seed: int, base: Base, resources: tuple[str, ...
     try:
         jobs = base.frame if spec.synth is None else _drawn(spec.synth, seed, base)
         assert jobs is not None, "a workload without `synth` has a `path`"
-        frame, tally = realise_frame(jobs, spec.realisation, seed)
+        frame, tally = realise_frame(jobs, spec.realisation, seed, base.made)
         if base.layers:
             frame, infeasible = enriched(frame, base.layers, seed)
             tally = replace(tally, infeasible=infeasible, replayed=frame.height)

@@ -19,12 +19,14 @@ from ray_sim.model.metrics import Trim
 from ray_sim.policies.fifo import Fifo
 from tests.figures import welfare_of
 from workloads.announcements.announce import announce
+from workloads.convert import convert
 from workloads.store import frame_to_table, load_workload, read_frame, write_workload
 from workloads.synthetic.arrivals import ArrivalKind
 from workloads.synthetic.drawn_jobs import synth_jobs
 from workloads.synthetic.horizon_request import HorizonRequest
 from workloads.synthetic.synth import DrawRequest, synth, synth_file
-from workloads.training.enrich import enrich
+from workloads.trace_format import ConvertOptions
+from workloads.training.enrich import enrich, enrich_file
 
 
 def _scenario(**changes: object) -> Scenario:
@@ -52,6 +54,26 @@ def test_the_same_scenario_gives_the_same_bytes(at_desk: Path) -> None:
     resampled = _scenario(workload={"path": "week.parquet", "resample": "days"}, seed=5)
     once, again = (run_scenario(resampled).files() for _ in range(2))
     assert {name for name in once if once[name] != again[name]} <= {"timing.json"}
+
+
+def test_days_are_those_of_the_zone_that_the_file_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Four local days of two jobs, at 15:00 and 22:00, which UTC spreads over five days.
+    monkeypatch.chdir(tmp_path)
+    rows = [f"2024-03-0{day} {hour}:00,60,1" for day in range(4, 8) for hour in (15, 22)]
+    Path("jobs.csv").write_text("\n".join(["submit_s,duration_s,num_gpus", *rows]) + "\n")
+    Path("map.yaml").write_text("time_zone: America/Los_Angeles\n")
+    convert(
+        "csv", [Path("jobs.csv")], Path("plain.parquet"), options=ConvertOptions(mapping=Path("map.yaml"))
+    )
+    enrich_file("plain.parquet", Path("enriched.parquet"), load_training_draws("pd_ors"), 1)
+    for path in ("plain.parquet", "enriched.parquet"):
+        spec = _scenario(workload={"path": path, "resample": "days"}).workload
+        base = read_base(spec)
+        for seed in range(5):
+            names = realise(spec, seed, base, ("gpu", "cpu")).table.job_id
+            assert [name.split("@")[1] for name in names] == ["0", "0", "1", "1", "2", "2", "3", "3"]
 
 
 def test_another_seed_draws_another_workload(at_desk: Path) -> None:

@@ -2,24 +2,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from itertools import pairwise
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from tests.proofs import instances
+from tests.worlds import HOUR
 from workloads.checks import check_frame
 from workloads.describe import describe_frame, tally_rows
+from workloads.provenance import Counts, Provenance
 from workloads.realisation import (
     DAY_S,
     Realisation,
     Tally,
     Window,
     cut_window,
+    day_begins_s,
     drop_unsuccessful,
     realise,
     resample_days,
@@ -295,3 +301,75 @@ def test_days_are_those_of_the_trace_not_of_the_scaled_load(jobs: Jobs) -> None:
 def test_only_resampling_uses_the_seed() -> None:
     rules = Realisation("drop", Window(0, 2 * DAY_S), None, 1.5)
     assert realise(WITH_STATUS, rules, seed=1)[0].equals(realise(WITH_STATUS, rules, seed=2)[0])
+
+
+def _made(zone: str, epoch: str = "1970-01-01T00:00:00+00:00") -> Provenance:
+    notes: dict[str, JsonValue] = {"epoch_utc": epoch, "time_zone": zone}
+    return Provenance(converter="hand", converter_version="1", counts=Counts(read=0, kept=0), notes=notes)
+
+
+def _local(zone: str, *texts: str) -> list[float]:
+    """Seconds since 1970 of local times."""
+    return [datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp() for text in texts]
+
+
+LOS_ANGELES = "America/Los_Angeles"
+
+
+@pytest.mark.parametrize("rebased", [False, True])
+def test_six_days_of_los_angeles_are_six_blocks_of_the_jobs_of_one_day(jobs: Jobs, rebased: bool) -> None:
+    # Nine jobs a day from 14:00 to 22:00, seven of them on the next day in UTC.
+    hours = [f"2024-03-0{day}T{hour}:00" for day in range(4, 10) for hour in range(14, 23)]
+    submit_s = np.array(_local(LOS_ANGELES, *hours))
+    made = _made(LOS_ANGELES)
+    if rebased:
+        made = _made(LOS_ANGELES, datetime.fromtimestamp(submit_s[0], UTC).isoformat())
+        submit_s -= submit_s[0]
+    frame = jobs(54, submit_s=submit_s.tolist())
+    result = resample_days(frame, 1, made)
+    expected = [(f"@{slot}", DAY_S * slot + HOUR * hour) for slot in range(6) for hour in range(14, 23)]
+    assert result.select(pl.col("job_id").str.replace("job-[0-9]*", ""), "submit_s").rows() == expected
+    if not rebased:
+        assert len(day_begins_s(submit_s[0], submit_s[-1])) == 8  # seven days in UTC
+
+
+def test_a_day_on_which_clocks_change_has_its_hours() -> None:
+    # Berlin: 23 hours on 2024-03-31, 25 on 2024-10-27.
+    for day, hours in (("2024-03-31", 23), ("2024-10-27", 25), ("2024-06-01", 24)):
+        (noon,) = _local("Europe/Berlin", f"{day}T12:00")
+        assert np.diff(day_begins_s(noon, noon, _made("Europe/Berlin"))).tolist() == [HOUR * hours]
+    # In Beirut the clocks skip the hour from midnight on: the day begins at one o'clock.
+    (noon,) = _local("Asia/Beirut", "2021-03-28T12:00")
+    assert np.diff(day_begins_s(noon, noon, _made("Asia/Beirut"))).tolist() == [HOUR * 23]
+
+
+def test_drawn_days_follow_one_another_with_their_lengths(jobs: Jobs) -> None:
+    # A job half an hour before the end of each of three days, the second of which has 25 hours.
+    days = ("2024-10-26", "2024-10-27", "2024-10-28")
+    frame = jobs(3, submit_s=_local("Europe/Berlin", *(f"{day}T23:30" for day in days)))
+    length = {"job-0": 24, "job-1": 25, "job-2": 24}
+    for seed in range(20):
+        begin_s = 0.0
+        drawn = resample_days(frame, seed, _made("Europe/Berlin"))
+        for name, submit_s in drawn.select("job_id", "submit_s").rows():
+            hours = length[name.split("@")[0]]
+            assert submit_s == begin_s + (hours - 0.5) * HOUR
+            begin_s += hours * HOUR
+
+
+def test_an_instant_that_is_almost_midnight_is_of_its_day(jobs: Jobs) -> None:
+    (midnight,) = _local(LOS_ANGELES, "2024-03-05T00:00")
+    early = float(np.nextafter(midnight, 0))
+    for seed in range(9):
+        drawn = resample_days(jobs(2, submit_s=[early, midnight]), seed, _made(LOS_ANGELES))
+        assert (drawn["submit_s"] >= 0).all()
+    assert len(day_begins_s(early, early, _made(LOS_ANGELES))) == 2
+
+
+@pytest.mark.parametrize("zone", ["", "Mars/Olympus", "America"])
+def test_days_of_an_unknown_zone_count_from_second_zero(zone: str, jobs: Jobs) -> None:
+    frame = jobs(9, submit_s=[20_000.0 * i for i in range(9)])
+    assert resample_days(frame, 3, _made(zone)).equals(resample_days(frame, 3))
+    assert "no time zone is known" in dict(describe_frame(frame, "w", _made(zone)).rows())["days"]
+    zoned = dict(describe_frame(frame, "w", _made(LOS_ANGELES)).rows())
+    assert zoned["days"] == "from midnight in America/Los_Angeles"

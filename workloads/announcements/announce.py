@@ -157,7 +157,7 @@ def announced_provenance(
     source : file of the jobs
     made : provenance of the jobs before; None where they have none
     """
-    notes = {} if made is None else {key: made.notes[key] for key in ("epoch_utc",) if key in made.notes}
+    notes = {} if made is None else made.clock_notes
     return Provenance(
         sources=(source,),
         converter="announce",

@@ -208,7 +208,7 @@ def enriched_provenance(
     made : provenance of the jobs before; None where they have none
     """
     dropped = report.read - report.kept
-    notes = {} if made is None else {key: made.notes[key] for key in ("epoch_utc",) if key in made.notes}
+    notes = {} if made is None else made.clock_notes
     return Provenance(
         sources=(source,),
         converter="enrich",
