@@ -1,22 +1,24 @@
-"""Stopping by signal: the first one asks the work to end well, the second ends it at once."""
+"""Stopping by signal: the first one asks the work to end well, or unwinds it; the second ends it at once."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:
     """Whether the work has been asked to end, and by which signal."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, unwinds: bool) -> None:
         self._received: int | None = None
+        self._unwinds = unwinds
 
     def asked(self) -> bool:
         """Whether a signal has come."""
@@ -24,7 +26,7 @@ class Interruption:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of a process that the signal ended, as shells count it: 130 or 143."""
+        """Exit code of a process that the signal ended, as shells count it: 130, 143 or 129."""
         return 128 + (self._received or signal.SIGINT)
 
     def receive(self, number: int, frame: FrameType | None) -> None:
@@ -32,14 +34,29 @@ class Interruption:
         if self.asked():
             os._exit(128 + number)
         self._received = number
-        sys.stderr.write(f"\n{signal.Signals(number).name}: keeping what is done; again to end at once\n")
+        done = "stopped" if self._unwinds else "keeping what is done"
+        with suppress(OSError):  # the terminal is gone, as SIGHUP says
+            sys.stderr.write(f"\n{signal.Signals(number).name}: {done}; again to end at once\n")
+        if self._unwinds:
+            raise KeyboardInterrupt
 
 
 @contextmanager
-def interruptible() -> Iterator[Interruption]:
-    """Answer SIGINT and SIGTERM with an `Interruption` instead of an exception."""
-    interruption = Interruption()
-    before = {number: signal.signal(number, interruption.receive) for number in _SIGNALS}
+def interruptible(*, unwinds: bool = False) -> Iterator[Interruption]:
+    """Answer SIGINT, SIGTERM and SIGHUP with an `Interruption`; SIGHUP stays ignored under `nohup`.
+
+    Outside the main thread, where Python allows no handlers, signals stay as they are.
+
+    Parameters
+    ----------
+    unwinds : also raise KeyboardInterrupt, so that the blocks under way remove their temporary files
+    """
+    interruption = Interruption(unwinds=unwinds)
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in _SIGNALS:
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                before[number] = signal.signal(number, interruption.receive)
     try:
         yield interruption
     finally:

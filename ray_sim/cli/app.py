@@ -39,6 +39,7 @@ from ray_sim.cli.sweep import sweep
 from ray_sim.cli.synth import synth
 from ray_sim.cli.train import train
 from ray_sim.cli.worlds import worlds
+from ray_sim.interruption import interruptible
 from ray_sim.model.errors import InvalidInputError, RaySimError
 from ray_sim.model.text import shown
 
@@ -113,12 +114,21 @@ def process() -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command; a user's mistake becomes a message and an exit code, never a traceback."""
-    arguments = sys.argv[1:] if argv is None else argv
+    """Run a command; a user's mistake becomes a message and an exit code, never a traceback.
+
+    A signal unwinds every command, which removes its temporary files, unless the command answers it itself.
+    """
+    with interruptible(unwinds=True) as interruption:
+        code = _answered(sys.argv[1:] if argv is None else argv)
+    return interruption.exit_code if interruption.asked() else code
+
+
+def _answered(arguments: list[str]) -> int:
+    """Exit code of a command, whose errors are printed."""
     silent = sys.stderr.isatty() or "--json" in arguments
     try:
         with nullcontext() if silent else beating(" ".join(["ray-sim", *arguments[:1]]), say):
-            code = app(args=argv, prog_name="ray-sim", standalone_mode=False)
+            code = app(args=arguments, prog_name="ray-sim", standalone_mode=False)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except typer.Abort:

@@ -285,8 +285,9 @@ class ResultStore:
             temporary.write_bytes(checksummed_json(content))
             temporary.replace(self.root / name)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
             raise unwritable(self.root / name, error) from error
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def _check_format(path: Path, content: Mapping[str, object]) -> None:
