@@ -83,15 +83,16 @@ def run(
     from contextlib import nullcontext
 
     from ray_sim.cli.console import announcer, print_json, print_rows, progress, said_warnings, say
+    from ray_sim.engine.snapshots import UnfitSnapshotError
     from ray_sim.experiments.fanout import check_address
     from ray_sim.experiments.fanout import cluster as ray_cluster
     from ray_sim.experiments.rehearsal import Rehearsal
     from ray_sim.experiments.results.result_directories import prepare_target, write_files
-    from ray_sim.experiments.results.snapshot_file import SnapshotFile
+    from ray_sim.experiments.results.snapshot_file import START_ANEW, SnapshotFile
     from ray_sim.experiments.run import run_scenario
     from ray_sim.experiments.run_identity import SHORT, HashedInputs
     from ray_sim.interruption import interruptible
-    from ray_sim.model.errors import RunStoppedError
+    from ray_sim.model.errors import InvalidInputError, RunStoppedError
 
     scenario = scenario_of(
         scenario_file,
@@ -140,6 +141,8 @@ def run(
         except RunStoppedError as stopped:
             say(str(stopped))
             raise typer.Exit(interruption.exit_code) from stopped
+        except UnfitSnapshotError as unfit:
+            raise InvalidInputError(f"{snapshot.path}: {unfit}; {START_ANEW}") from unfit
     write_files(directory, finished.files())
     snapshot.remove()
     for warning in finished.result.summary.policy_warnings or ():

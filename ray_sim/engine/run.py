@@ -12,7 +12,7 @@ from ray_sim.engine.policy_calls import named_failures
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.result import build_result
 from ray_sim.engine.sites.fleet import fleet_of
-from ray_sim.engine.snapshots import Keeper, stopped_text
+from ray_sim.engine.snapshots import Keeper, fitting, stopped_text
 from ray_sim.engine.world import World
 from ray_sim.model.errors import RunStoppedError
 from ray_sim.model.metrics import Trim
@@ -47,6 +47,7 @@ def run_world(
     InvalidInputError : `trim` counts no job, or the seed or the number of sites is out of range
     RunFailedError : the policy failed, or took a decision that the world forbids
     RunStoppedError : the keeper asked for it
+    UnfitSnapshotError : the keeper's snapshot is of another run
     """
     streams = Streams(seed)
     check_sites(sites, len(world.cluster))
@@ -63,9 +64,10 @@ def run_world(
         return build_result(world, run_compiled(world, order, progress, stopping), trim)
     saved = None if keeper is None else keeper.load()
     fleet = fleet_of(world, sites, always=sites > 1 and loop == "general")
-    run = GeneralRun(world, policy, seed=seed, fleet=fleet, saved=saved)
-    _carry_through(run, len(world.table), progress, keeper)
-    return run.result(trim, reason)
+    with fitting(saved):
+        run = GeneralRun(world, policy, seed=seed, fleet=fleet, saved=saved)
+        _carry_through(run, len(world.table), progress, keeper)
+        return run.result(trim, reason)
 
 
 def _carry_through(run: GeneralRun, jobs: int, progress: Progress | None, keeper: Keeper | None) -> None:

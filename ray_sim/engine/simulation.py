@@ -34,6 +34,7 @@ from ray_sim.kernels.core.arrays import LEVEL, NEVER, RUNNING, Outages
 from ray_sim.kernels.core.job_transitions import reject
 from ray_sim.kernels.core.record import add_event, add_line
 from ray_sim.kernels.core.run_steps import next_job_event, submit_jobs
+from ray_sim.model.array_file import misfit
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
@@ -349,7 +350,14 @@ class Simulation:
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a state of the same world and policy, after `policy.start`."""
+        """Continue from a state of the same world and policy, after `policy.start`.
+
+        Raises
+        ------
+        ValueError : the state is not of this world
+        """
+        if (difference := misfit(state, self.state_of_world())) is not None:
+            raise ValueError(difference)
         self._core.restore(state)
         self._kind.restore(part(state, "kind"))
         with named_failures(self._policy):

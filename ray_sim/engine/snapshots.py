@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from ray_sim.engine.placements import State
+from ray_sim.model.errors import InvalidInputError, failure_text
+
+
+class UnfitSnapshotError(InvalidInputError):
+    """A snapshot that no run of this scenario has kept."""
 
 
 class Keeper(Protocol):
@@ -26,3 +33,14 @@ class Keeper(Protocol):
 def stopped_text(ended: int, jobs: int) -> str:
     """Message of a run that was stopped after its snapshot was kept."""
     return f"stopped with {ended:,} of {jobs:,} jobs ended; go on with the same command and --resume"
+
+
+@contextmanager
+def fitting(saved: State | None) -> Iterator[None]:
+    """Convert a failure of the engine in a run from a snapshot: with values of its own it does not fail."""
+    try:
+        yield
+    except (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError) as failure:
+        if saved is None:
+            raise
+        raise UnfitSnapshotError(f"does not fit this run ({failure_text(failure)})") from failure

@@ -58,9 +58,13 @@ class Curves:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """A column for each figure."""
-        columns = {name: np.array([getattr(point, name) for point in self._points]) for name in Point._fields}
-        columns["phase"] = np.array([PHASES.index(point.phase) for point in self._points])
-        return columns
+        columns = {name: [getattr(point, name) for point in self._points] for name in Point._fields}
+        columns["phase"] = [PHASES.index(point.phase) for point in self._points]
+        whole = ("round", "phase", "samples")
+        return {
+            name: np.array(column, dtype=np.int64 if name in whole else np.float64)
+            for name, column in columns.items()
+        }
 
     @classmethod
     def of(cls, arrays: Mapping[str, np.ndarray]) -> Self:

@@ -77,9 +77,7 @@ def run_training(
     trainer = Trainer(setting)
     files = TrainingDirectory(directory, setting, command)
     with files.open(resume):
-        state = files.load()
-        if state is not None:
-            trainer.restore(state)
+        files.restore(trainer)
         resumed, samples, collecting_s, deaths = trainer.round, 0, 0.0, 0
         if not trainer.done:
             with _collectors(setting, directory, actors, address, announce) as inner:

@@ -14,8 +14,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import io
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +25,8 @@ from ray_sim.experiments.results.result_files import checksummed_json
 from ray_sim.experiments.results.training_files import CURVES, FORMAT, TRAINING
 from ray_sim.experiments.run_identity import versions
 from ray_sim.learning.trainer import Setting, Trainer
-from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.array_file import arrays_sha256, misfit, read_arrays
+from ray_sim.model.errors import InvalidInputError, failure_text
 from ray_sim.policies.harmony.architecture import F32
 from ray_sim.policies.harmony.checkpoint import Checkpoint, Header
 from workloads.files import replacing
@@ -38,7 +37,6 @@ CHECKPOINT = "checkpoint.npz"
 LAST = "last.npz"
 _LOCK = ".lock"
 _PLAN, _SEAL = "plan_sha256", "arrays_sha256"
-_UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
 class TrainingDirectory:
@@ -80,8 +78,8 @@ class TrainingDirectory:
         except OSError as error:
             raise unwritable(self.root, error) from error
 
-    def load(self) -> dict[str, np.ndarray] | None:
-        """The state to continue from; None if there is none.
+    def restore(self, trainer: Trainer) -> None:
+        """Continue from the state, if there is one.
 
         Raises
         ------
@@ -89,25 +87,29 @@ class TrainingDirectory:
         """
         path = self.root / STATE
         if not path.exists():
-            return None
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                state = {name: arrays[name] for name in arrays.files}
-            plan, seal = str(state.pop(_PLAN)), str(state.pop(_SEAL))
-        except _UNREADABLE as error:
-            raise InvalidInputError(f"{path}: {_DAMAGED}") from error
-        if seal != _sha256(state):
+            return
+        require_regular(path, InvalidInputError)
+        state = read_arrays(path)
+        if state is None or not {_PLAN, _SEAL} <= state.keys():
+            raise InvalidInputError(f"{path}: {_DAMAGED}")
+        plan, seal = str(state.pop(_PLAN)), str(state.pop(_SEAL))
+        if seal != arrays_sha256(state):
             raise InvalidInputError(f"{path}: {_DAMAGED}")
         if plan != self._setting.plan.digest:
             raise InvalidInputError(
                 f"{path}: is of another plan; give the file that began it, or choose another -o"
             )
-        return state
+        try:
+            if (difference := misfit(state, trainer.state())) is not None:
+                raise ValueError(difference)
+            trainer.restore(state)
+        except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as failure:
+            raise InvalidInputError(f"{path}: {_DAMAGED} ({failure_text(failure)})") from failure
 
     def save(self, trainer: Trainer) -> None:
         """Keep the state, and after a validation the checkpoints."""
         state = trainer.state()
-        about = {_PLAN: np.array(self._setting.plan.digest), _SEAL: np.array(_sha256(state))}
+        about = {_PLAN: np.array(self._setting.plan.digest), _SEAL: np.array(arrays_sha256(state))}
         with replacing(self.root / STATE) as temporary, temporary.open("wb") as stream:
             np.savez(stream, allow_pickle=False, **state, **about)
         best = trainer.best
@@ -177,12 +179,3 @@ class TrainingDirectory:
 
 
 _DAMAGED = "is no state of a training, or damaged; begin again with another -o"
-
-
-def _sha256(arrays: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 of names, types, shapes and values; a zip file's own checksums miss a removed array."""
-    digest = hashlib.sha256()
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()

@@ -7,17 +7,21 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ray_sim.cli import main
+from ray_sim.engine.placements import State
+from ray_sim.engine.snapshots import UnfitSnapshotError
 from ray_sim.experiments.results import snapshot_file
 from ray_sim.experiments.results.snapshot_file import SnapshotFile
-from ray_sim.experiments.run_identity import RunIdentity
+from ray_sim.experiments.run import run_scenario
+from ray_sim.experiments.run_identity import HashedInputs, RunIdentity
 from ray_sim.experiments.scenario import Scenario
-from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.errors import InvalidInputError, RaySimError, RunStoppedError
 from ray_sim.model.streams import Streams
 from tests.patience import until
 from tests.proofs import instances
@@ -172,3 +176,43 @@ def test_a_damaged_snapshot_is_refused(desk: Path, capsys: pytest.CaptureFixture
     assert main(command("--resume")) == 2
     assert "out.snapshot.npz: is not a snapshot, or damaged; leave out --resume" in capsys.readouterr().err
     assert main(command()) == 0
+
+
+@pytest.mark.slow
+def test_a_snapshot_with_a_right_seal_that_no_run_has_kept_is_refused(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An array is missing, of another type or shape, or holds what no run leads to."""
+    (desk / "go").touch()
+    asked = iter([False] * 60)
+    of_toy = {"workload": "week.parquet", "cluster": "toy", "policy": "slow:Slowly"}
+    scenario = Scenario.model_validate(of_toy)
+    of_run = HashedInputs().identify(scenario)
+    keeper = SnapshotFile(desk / "out", of_run, every_s=0, stopping=lambda: next(asked, True))
+    with pytest.raises(RunStoppedError):
+        run_scenario(scenario, keeper=keeper)
+    sound = SnapshotFile(desk / "out", of_run, every_s=0, resume=True).load()
+    assert sound is not None
+
+    def take_up(state: State) -> None:
+        keeper.save(state)
+        run_scenario(scenario, keeper=SnapshotFile(desk / "out", of_run, every_s=9, resume=True))
+
+    some = [name for name in sound if not name.startswith("policy.")][::10]
+    unfit = [{key: array for key, array in sound.items() if key != name} for name in some]
+    unfit += [{**sound, name: np.array(["text"])} for name in some]
+    unfit.append({**sound, "reason_texts": np.array([255], np.uint8), "reasons": np.array([[0, 1]])})
+    for state in unfit:
+        with pytest.raises(UnfitSnapshotError, match=r"does not fit this run \("):
+            take_up(state)
+    doubled = [{**sound, name: np.append(sound[name], sound[name])} for name in some]
+    for state in [*doubled, {**sound, "scalars": np.full_like(sound["scalars"], 2**62)}]:
+        with suppress(RaySimError):  # whatever it leads to, no other error
+            take_up(state)
+    capsys.readouterr()
+    keeper.save(unfit[0])
+    assert main(command("--resume")) == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith("error: ")
+    assert "out.snapshot.npz: does not fit this run (" in told
+    assert told.endswith("leave out --resume to start from the beginning")

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import struct
 import time
-import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,24 +10,16 @@ import numpy as np
 
 from ray_sim.engine.placements import State
 from ray_sim.experiments.run_identity import RunIdentity, versions
+from ray_sim.model.array_file import arrays_sha256, read_arrays
 from ray_sim.model.errors import InvalidInputError
 from workloads.files import replacing
 from workloads.sources import require_regular
 
-_UNREADABLE = (
-    OSError,
-    ValueError,
-    EOFError,
-    KeyError,
-    RuntimeError,  # a member with an encryption flag, or with a compression that Python does not support
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 _CONTENT = "content_hash"
 _SCENARIO = "scenario_hash"
 _VERSIONS = "versions"
 _SEAL = "sha256"
+START_ANEW = "leave out --resume to start from the beginning"
 
 
 class SnapshotFile:
@@ -69,20 +57,14 @@ class SnapshotFile:
         if not self._resume or not self.path.exists():
             return None
         require_regular(self.path, InvalidInputError)
-        advice = "leave out --resume to start from the beginning"
-        try:
-            with np.load(self.path, allow_pickle=False) as arrays:
-                state = {name: arrays[name] for name in arrays.files}
-            whole = str(state.pop(_SEAL, "")) == _sha256(state)
-        except _UNREADABLE as error:
-            raise InvalidInputError(f"{self.path}: is not a snapshot, or damaged; {advice}") from error
-        if not whole:
-            raise InvalidInputError(f"{self.path}: is not a snapshot, or damaged; {advice}")
+        state = read_arrays(self.path)
+        if state is None or str(state.pop(_SEAL, "")) != arrays_sha256(state):
+            raise InvalidInputError(f"{self.path}: is not a snapshot, or damaged; {START_ANEW}")
         content_hash, scenario_hash, made_with = (
             str(state.pop(key, "")) for key in (_CONTENT, _SCENARIO, _VERSIONS)
         )
         if scenario_hash != self._identity.scenario_hash:
-            raise InvalidInputError(f"{self.path}: is of another scenario or input; {advice}")
+            raise InvalidInputError(f"{self.path}: is of another scenario or input; {START_ANEW}")
         if content_hash != self._identity.content_hash:
             self._say(f"{self.path}: is of other code; the run starts from the beginning")
             return None
@@ -103,7 +85,7 @@ class SnapshotFile:
         }
         arrays = {**state, **{key: np.array(text) for key, text in about.items()}}
         with replacing(self.path) as temporary, temporary.open("wb") as stream:
-            np.savez(stream, allow_pickle=False, **arrays, **{_SEAL: np.array(_sha256(arrays))})
+            np.savez(stream, allow_pickle=False, **arrays, **{_SEAL: np.array(arrays_sha256(arrays))})
         self._saved_at = time.monotonic()
 
     def stopping(self) -> bool:
@@ -117,12 +99,3 @@ class SnapshotFile:
 
 def _versions_text() -> str:
     return ", ".join(f"{name} {version}" for name, version in sorted(versions().items()))
-
-
-def _sha256(arrays: State) -> str:
-    """SHA-256 of names, types, shapes and values; a zip file's own checksums miss a removed array."""
-    digest = hashlib.sha256()
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
