@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import polars as pl
@@ -21,6 +22,7 @@ from ray_sim.model.units import FloatArray, IntArray, demand_quanta, seconds_to_
 from workloads.checks import check_frame, check_values
 from workloads.files import replacing, require_file
 from workloads.job_profiles import job_profiles
+from workloads.memory import require_memory
 from workloads.progress import Portions, untold
 from workloads.provenance import Provenance
 from workloads.rows import in_order, slices_in_order
@@ -163,7 +165,7 @@ def read_frame(path: Source) -> pl.DataFrame:
     read_provenance(path)
     try:
         with open_source(path, InvalidWorkloadError) as file:
-            table = pq.ParquetFile(file, page_checksum_verification=True).read()
+            table = _opened(file, path).read()
         table.validate(full=True)
         frame = _frame(table)
     except _READ_ERRORS as error:
@@ -187,7 +189,7 @@ def read_some(path: Source, *, gaps: bool) -> pl.DataFrame:
     read_provenance(path)
     try:
         with open_source(path, InvalidWorkloadError) as file:
-            source = pq.ParquetFile(file, page_checksum_verification=True)
+            source = _opened(file, path)
             frame = _frame(source.read_row_group(0) if source.num_row_groups else source.read())
     except _READ_ERRORS as error:
         raise _unreadable(path, error) from error
@@ -209,10 +211,16 @@ def read_columns(path: Source, names: Sequence[str]) -> pl.DataFrame:
     """
     try:
         with open_source(path, InvalidWorkloadError) as file:
-            source = pq.ParquetFile(file, page_checksum_verification=True)
-            return _frame(source.read(columns=[name for name in names if name in source.schema_arrow.names]))
+            return _frame(_opened(file, path, names).read(columns=list(names)))
     except _READ_ERRORS as error:
         raise _unreadable(path, error) from error
+
+
+def _opened(file: IO[bytes], path: Source, names: Sequence[str] = tuple(SCHEMA)) -> pq.ParquetFile:
+    """The file of a workload, whose columns of these names fit into memory."""
+    source = pq.ParquetFile(file, page_checksum_verification=True)
+    require_memory(source, names, path)
+    return source
 
 
 def _frame(table: pa.Table) -> pl.DataFrame:
@@ -255,6 +263,8 @@ def read_provenance(path: Source) -> Provenance | None:
 
 def _unreadable(path: Source, error: Exception) -> InvalidWorkloadError:
     detail = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if isinstance(error, MemoryError):
+        return InvalidWorkloadError(f"{path}: memory does not hold its rows ({detail}); take fewer jobs")
     return InvalidWorkloadError(
         f"{path}: not a readable Parquet file ({detail}); make a workload with `ray-sim convert`"
     )

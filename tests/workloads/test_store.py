@@ -8,15 +8,26 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.model.units import MAX_TIME_S
+from workloads import memory
 from workloads.provenance import Counts, Provenance
 from workloads.schema import COLUMNS, SCHEMA, ColumnOrigin, with_all_columns
-from workloads.store import frame_to_table, load_workload, read_frame, read_provenance, write_workload
+from workloads.store import (
+    _unreadable,
+    frame_to_table,
+    load_workload,
+    read_columns,
+    read_frame,
+    read_provenance,
+    read_some,
+    write_workload,
+)
 
 Jobs = Callable[..., pl.DataFrame]
 
@@ -150,6 +161,31 @@ def test_a_file_that_is_no_parquet_is_a_clear_error(tmp_path: Path, content: byt
     for read in (load_workload, read_frame, read_provenance):
         with pytest.raises(InvalidWorkloadError, match=r"w\.parquet"):
             read(path)
+
+
+def test_a_small_file_with_more_rows_than_memory_holds_is_refused_unread(
+    jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A million equal rows of 8 + 8 + 8 + 8 + 16 bytes are 48 MB, twice in memory, from a file of some 20 kB.
+    path, million = tmp_path / "many.parquet", 1_000_000
+    columns = dict.fromkeys(("submit_s", "duration_s", "num_gpus", "trace_order"), np.zeros(million))
+    pl.DataFrame({"job_id": ["a"] * million, **columns}).write_parquet(path)
+    assert path.stat().st_size < 100_000
+    monkeypatch.setattr(memory, "available_bytes", lambda: 96 * million - 1)
+    words = r"many\.parquet: its 1,000,000 rows take 0\.1 GiB of memory, and 0\.1 GiB are free; take fewer"
+    for read in (read_frame, lambda path: read_some(path, gaps=False)):
+        with pytest.raises(InvalidWorkloadError, match=words):
+            read(path)
+    assert read_columns(path, ["submit_s"]).height == million
+    monkeypatch.setattr(memory, "available_bytes", lambda: 96 * million)
+    with pytest.raises(InvalidWorkloadError, match="column missing"):  # read, and no workload
+        read_frame(path)
+    assert memory.available_bytes() > 0
+
+
+def test_memory_that_runs_out_is_not_blamed_on_the_format() -> None:
+    told = str(_unreadable("many.parquet", pa.ArrowMemoryError("malloc of size 64 failed")))
+    assert told == "many.parquet: memory does not hold its rows (malloc of size 64 failed); take fewer jobs"
 
 
 def test_a_missing_file_and_a_folder_are_clear_errors(tmp_path: Path) -> None:
