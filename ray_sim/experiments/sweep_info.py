@@ -14,7 +14,7 @@ import numpy as np
 from ray_sim.experiments.results.result_files import read_summary
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep_entries import Entry
-from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.errors import RaySimError
 from ray_sim.model.readable import number
 from ray_sim.reports.statistics import ConfidenceInterval, mean_interval
 
@@ -134,7 +134,7 @@ class LiveNote:
         now = self._clock()
         if last or now - self._read_at >= READ_S:
             self._read_at = now
-            with suppress(InvalidInputError, OSError):  # a result that is being replaced
+            with suppress(RaySimError, OSError):  # a result that is being replaced
                 self._standings.update()
             best = self._standings.best()
             place = f" in {_place(best[0])}" if len(best) > 1 else ""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from mlflow import MlflowClient
 
 from ray_sim.cli import main
 from ray_sim.experiments.compare import compare_results
@@ -17,6 +19,7 @@ from ray_sim.experiments.results.result_directories import write_files
 from ray_sim.experiments.results.result_files import check_result, encode_result, json_bytes, read_summary
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_entries import Entry
+from ray_sim.experiments.tracking.experiment import DIRECTORY_TAG, HASH_TAG
 from ray_sim.experiments.tracking.log import log_run
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.streams import Streams
@@ -209,6 +212,51 @@ def test_results_that_were_swapped_are_named(sweep: Path, capsys: pytest.Capture
     errors = capsys.readouterr().err
     for directory, found in ((one, other), (other, one)):
         assert f"{directory}: holds the result of another run, {found.name}" in errors
+    _one_is_named_by_every_reader(sweep, f"holds the result of another run, {other.name}", capsys)
+
+
+def _one_is_named_by_every_reader(sweep: Path, fault: str, capsys: pytest.CaptureFixture[str]) -> None:
+    one = min((sweep / "runs").iterdir())
+    for command in (["info"], ["compare"], ["report", "-o", str(sweep.with_name("page.html"))]):
+        assert main([command[0], str(sweep), *command[1:]]) == 1
+        told = capsys.readouterr().err
+        assert f"error: {one}: {fault}" in told
+        assert "; run it again with ray-sim sweep --resume" in told
+
+
+def test_a_result_that_was_emptied_is_named(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for file in min((sweep / "runs").iterdir()).iterdir():
+        file.unlink()
+    _one_is_named_by_every_reader(sweep, "holds no result files", capsys)
+
+
+@pytest.mark.slow
+def test_a_copied_sweep_is_logged_where_it_is_now(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["log", str(sweep)]) == 0
+    copy = sweep.with_name("copy").resolve()
+    shutil.copytree(sweep, copy)
+    shutil.rmtree(sweep)
+    pages = [copy.with_name("before.html"), copy.with_name("after.html")]
+    assert main(["report", str(copy), "-o", str(pages[0])]) == 0
+    capsys.readouterr()
+    assert main(["log", str(copy), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["moved_from"] == (sweep / "mlartifacts").as_uri()
+    assert (told["created"], told["present"]) == (0, 3)
+    client = MlflowClient(tracking_uri=f"sqlite:///{copy}/mlflow.db")
+    experiment = client.get_experiment_by_name("demo")
+    assert experiment is not None
+    runs = [run for run in client.search_runs([experiment.experiment_id]) if HASH_TAG in run.data.tags]
+    assert len(runs) == 3
+    finished = [run for run in runs if run.info.status == "FINISHED"]
+    for run in finished:
+        listed = client.list_artifacts(run.info.run_id)
+        assert "summary.json" in {file.path for file in listed}
+        assert run.data.tags[DIRECTORY_TAG].startswith(str(copy))
+    assert main(["log", str(copy), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["moved_from"] is None
+    assert main(["report", str(copy), "-o", str(pages[1])]) == 0
+    assert pages[0].read_bytes() == pages[1].read_bytes()
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "null", '{"format": 2, "errors": []}', "[" * 100_000])

@@ -33,7 +33,7 @@ from ray_sim.experiments.results.result_files import (
 )
 from ray_sim.experiments.run_identity import SHORT
 from ray_sim.experiments.sweep_entries import Detail, Entry
-from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.errors import InvalidInputError, RunFailedError
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.charts import timeline_to_end
 from ray_sim.reports.plots import completed_jct_s
@@ -51,6 +51,10 @@ _REMEDY = "move it elsewhere if it is yours, otherwise delete it and go on with 
 
 Stamp = tuple[int, int]
 """Inode and time of a result's last file; they change when the result is written again."""
+
+
+class MisplacedResultError(RunFailedError):
+    """A directory of a store does not hold the result that its name says; the run is to be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +79,29 @@ def fault_of(directory: Path) -> str | None:
     try:
         if not directory.exists():
             return None
+        _hash_in(directory)
         check_result(directory)
-        found = str(read_manifest(directory)["content_hash"])
-    except InvalidInputError as problem:
+    except (InvalidInputError, MisplacedResultError) as problem:
         return str(problem)
-    if not found.startswith(directory.name):
-        return f"{directory}: holds the result of another run, {found[:SHORT]}, as its manifest says"
     return None
+
+
+def _hash_in(directory: Path) -> str:
+    """Hash of the run whose result a directory of the store holds.
+
+    Raises
+    ------
+    InvalidInputError : the directory has no sound manifest
+    MisplacedResultError : it is empty, or holds the result of another run
+    """
+    if not any(directory.iterdir()):
+        raise MisplacedResultError(f"{directory}: holds no result files")
+    found = str(read_manifest(directory)["content_hash"])
+    if not found.startswith(directory.name):
+        raise MisplacedResultError(
+            f"{directory}: holds the result of another run, {found[:SHORT]}, as its manifest says"
+        )
+    return found
 
 
 class ResultStore:
@@ -105,9 +125,13 @@ class ResultStore:
         Raises
         ------
         InvalidInputError : the run's directory has no sound manifest
+        MisplacedResultError : it is empty, or holds the result of another run
         """
         directory = self.run_directory(content_hash)
-        return directory.exists() and read_manifest(directory)["content_hash"] == content_hash
+        try:
+            return directory.exists() and _hash_in(directory) == content_hash
+        except MisplacedResultError as problem:
+            raise MisplacedResultError(f"{problem}; run it again with ray-sim sweep --resume") from None
 
     def stamp(self, content_hash: str) -> Stamp | None:
         """Stamp that distinguishes results written under the same hash; None without a result."""

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ray_sim.experiments.tracking.database import migrate, schema_revision, sqlite_file
+from ray_sim.experiments.tracking.database import ARTIFACTS, migrate, relocate, schema_revision, sqlite_file
 from ray_sim.experiments.tracking.template import new_database
 from ray_sim.experiments.tracking.views import CONFIGURATION_TAG, LINE_TAG, VIEW_TAG, charts_path
 from ray_sim.model.errors import RunFailedError
@@ -66,6 +66,8 @@ class Logged:
     """Address of the prepared page of charts."""
     serve: str | None = None
     """Command that starts a server at that address; None if the runs are on a server already."""
+    moved_from: str | None = None
+    """Earlier location of the files, which the database now has where its folder is; None if it was right."""
 
     def to_dict(self) -> dict[str, object]:
         """Plain dict for JSON."""
@@ -104,6 +106,7 @@ class MlflowExperiment:
                 new_database(database, schema_revision(), migrate)
             self.client = MlflowClient(tracking_uri=self._uri)
             self.experiment_id = _experiment_id(self.client, experiment, directory)
+            self._moved_from = None if database is None else relocate(database, self.experiment_id)
         self._by_hash: dict[str, RunInfo] = {}
         self.by_configuration: dict[str, RunInfo] = {}
         self.by_line: dict[str, RunInfo] = {}
@@ -159,6 +162,7 @@ class MlflowExperiment:
             self.dropped,
             charts=f"{server}/{charts_path(self.experiment_id)}",
             serve=None if on_server else command,
+            moved_from=self._moved_from,
         )
 
     def is_described(self) -> bool:
@@ -199,7 +203,7 @@ class MlflowExperiment:
 
     def _move(self, run_id: str, tags: Mapping[str, str]) -> None:
         """Move an existing run to its place in the sweep, which may have more seeds now."""
-        for key in (SWEEP_RUN_TAG, SCENARIO_TAG, PARENT_TAG, CONFIGURATION_TAG):
+        for key in (SWEEP_RUN_TAG, SCENARIO_TAG, PARENT_TAG, CONFIGURATION_TAG, DIRECTORY_TAG):
             present, wanted = self.tags.get(run_id, {}).get(key), tags.get(key)
             if wanted is not None and wanted != present:
                 self.client.set_tag(run_id, key, wanted)
@@ -243,5 +247,5 @@ def _experiment_id(client: MlflowClient, name: str, directory: Path) -> str:
     if experiment is not None:
         return str(experiment.experiment_id)
     ours = "MLFLOW_TRACKING_URI" not in os.environ
-    location = (directory.absolute() / "mlartifacts").as_uri() if ours else None
+    location = (directory.absolute() / ARTIFACTS).as_uri() if ours else None
     return str(client.create_experiment(name, artifact_location=location))
