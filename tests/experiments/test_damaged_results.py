@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -257,6 +259,24 @@ def test_a_copied_sweep_is_logged_where_it_is_now(sweep: Path, capsys: pytest.Ca
     assert json.loads(capsys.readouterr().out)["moved_from"] is None
     assert main(["report", str(copy), "-o", str(pages[1])]) == 0
     assert pages[0].read_bytes() == pages[1].read_bytes()
+
+
+@pytest.mark.slow
+def test_a_database_that_cannot_be_written_is_told_in_a_line(
+    sweep: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["log", str(sweep)]) == 0
+    with closing(sqlite3.connect(sweep / "mlflow.db")) as database:
+        database.execute("DELETE FROM tags")
+        database.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON runs BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+        )
+        database.commit()
+    capfd.readouterr()
+    assert main(["log", str(sweep)]) == 1
+    told = capfd.readouterr().err
+    problem = f"MLflow store sqlite:///{sweep}/mlflow.db: (sqlite3.IntegrityError) disk full"
+    assert told == f"error: {problem}; the results are kept, log them later with `ray-sim log`\n"
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "null", '{"format": 2, "errors": []}', "[" * 100_000])

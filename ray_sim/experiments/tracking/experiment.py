@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import sqlite3
 import tempfile
@@ -100,6 +101,8 @@ class MlflowExperiment:
         with self.errors_named():
             from mlflow import MlflowClient
 
+            # It shows the traceback of an error that `errors_named` tells in a line.
+            logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
             if (database := sqlite_file(self._uri)) is not None:
                 if database.exists() and not database.is_file():  # MLflow would try for two minutes
                     raise OSError(f"{database} is not a file")
@@ -232,7 +235,8 @@ class MlflowExperiment:
         try:
             yield
         except (MlflowException, SQLAlchemyError, sqlite3.Error, OSError) as error:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            reason = next((line for line in lines if line.startswith("(sqlite3.")), lines[0])
             raise RunFailedError(
                 f"MLflow store {self._uri}: {reason}; the results are kept, log them later with `ray-sim log`"
             ) from error
