@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-import os
+import faulthandler
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from os import _exit
+from traceback import walk_stack
 from types import FrameType
+
+from ray_sim.model.errors import RunFailedError
+
+LAST_S = 10.0
+"""Seconds for work whose time is over to end by itself."""
+
+_TO_FINISH = ("importlib", "numba", "llvmlite")
+"""Parts of files that must not be broken off: a half-imported module fails the next run in the process."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -32,7 +42,7 @@ class Interruption:
     def receive(self, number: int, frame: FrameType | None) -> None:
         """Take note of a signal; a second one ends the process, and the Ray it started with it."""
         if self.asked():
-            os._exit(128 + number)
+            _exit(128 + number)
         self._received = number
         done = "stopped" if self._unwinds else "keeping what is done"
         with suppress(OSError):  # the terminal is gone, as SIGHUP says
@@ -62,3 +72,35 @@ def interruptible(*, unwinds: bool = False) -> Iterator[Interruption]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Raise an error in the main thread once the block has taken so long; None for no limit.
+
+    Where that does not help, as in machine code, the process ends `LAST_S` seconds later and shows its stack.
+
+    Raises
+    ------
+    RunFailedError : the time is over; names the line at work
+    """
+    if seconds is None:
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if any(part in each.f_code.co_filename for each, _ in walk_stack(frame) for part in _TO_FINISH):
+            signal.setitimer(signal.ITIMER_REAL, 1)
+            return
+        at = f" in {frame.f_code.co_filename}, line {frame.f_lineno}" if frame is not None else ""
+        raise RunFailedError(f"stopped after {seconds:,g} s, as --stop-after-s asks: at work{at}")
+
+    before = signal.signal(signal.SIGALRM, end)
+    faulthandler.dump_traceback_later(seconds + LAST_S, exit=True, file=sys.__stderr__ or sys.stderr)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        faulthandler.cancel_dump_traceback_later()
+        signal.signal(signal.SIGALRM, before)

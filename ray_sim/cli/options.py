@@ -35,6 +35,14 @@ MaxInFlight = Annotated[
 ]
 """Limit on the configurations that Ray has at a time; None is that of `fan_out`."""
 
+StopAfter = Annotated[
+    float | None,
+    typer.Option(
+        "--stop-after-s", min=1, max=1e8, metavar="S", help="Wall-clock seconds after which a run is stopped."
+    ),
+]
+"""Limit on the wall-clock seconds of a run; None is none."""
+
 Params = Annotated[
     list[str] | None, typer.Option("-p", metavar="KEY=VALUE", help="Parameter of the policy; repeatable.")
 ]

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ray_sim.cli.options import Json, Params
+from ray_sim.cli.options import Json, Params, StopAfter
 from ray_sim.cli.scenario_options import (
     ClusterFile,
     CoolDown,
@@ -71,6 +71,7 @@ def run(
     snapshot_s: Annotated[
         float, typer.Option(min=0, help="Seconds between two snapshots of a long run.")
     ] = 60.0,
+    stop_after_s: StopAfter = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Directory for the result [runs/POLICY-HASH].")
     ] = None,
@@ -80,18 +81,21 @@ def run(
 
     Example: ray-sim run --workload philly.parquet --cluster philly --policy las -p placement=consolidate
     """
+    import math
+    import time
     from contextlib import nullcontext
 
     from ray_sim.cli.console import announcer, print_json, print_rows, progress, said_warnings, say
     from ray_sim.engine.snapshots import UnfitSnapshotError
     from ray_sim.experiments.fanout import check_address
     from ray_sim.experiments.fanout import cluster as ray_cluster
+    from ray_sim.experiments.fanout.witness import last_words
     from ray_sim.experiments.rehearsal import Rehearsal
     from ray_sim.experiments.results.result_directories import prepare_target, write_files
     from ray_sim.experiments.results.snapshot_file import START_ANEW, SnapshotFile
     from ray_sim.experiments.run import run_scenario
     from ray_sim.experiments.run_identity import SHORT, HashedInputs
-    from ray_sim.interruption import interruptible
+    from ray_sim.interruption import LAST_S, interruptible, time_limit
     from ray_sim.model.errors import InvalidInputError, RunStoppedError
 
     scenario = scenario_of(
@@ -126,21 +130,25 @@ def run(
     announce = announcer(quiet=json_output)
     Rehearsal(inputs).set_up(scenario)
     on_actors = scenario.fleet == "actors"
-    with interruptible() as interruption, progress(name, quiet=json_output) as report:
+    stop_at = time.monotonic() + (stop_after_s or math.inf)
+    limit = time_limit(None if stop_after_s is None else stop_after_s + LAST_S)
+    words = "error: this process ended without a result: its policy crashed or ended it, or it was killed"
+    witness = last_words(words) if ":" in scenario.policy else nullcontext()
+    with witness, limit, interruptible() as interruption, progress(name, quiet=json_output) as report:
         snapshot = SnapshotFile(
             directory,
             identity,
             every_s=snapshot_s,
             resume=resume,
-            stopping=interruption.asked,
+            stopping=lambda: interruption.asked() or time.monotonic() >= stop_at,
             say=say,
         )
         try:
             with ray_cluster(address, announce) if on_actors else nullcontext(), said_warnings() as said:
                 finished = run_scenario(scenario, inputs, report, snapshot)
         except RunStoppedError as stopped:
-            say(str(stopped))
-            raise typer.Exit(interruption.exit_code) from stopped
+            say(str(stopped) if interruption.asked() else f"--stop-after-s {stop_after_s:g}: {stopped}")
+            raise typer.Exit(interruption.exit_code if interruption.asked() else 1) from stopped
         except UnfitSnapshotError as unfit:
             raise InvalidInputError(f"{snapshot.path}: {unfit}; {START_ANEW}") from unfit
     write_files(directory, finished.files())

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ray_sim.cli.options import Address, Json, MaxInFlight, Results, Resume
+from ray_sim.cli.options import Address, Json, MaxInFlight, Results, Resume, StopAfter
 from ray_sim.model.errors import InvalidInputError
 
 ASK_ABOVE = 1_000
@@ -27,6 +27,7 @@ def sweep(
         ),
     ] = False,
     max_in_flight: MaxInFlight = None,
+    stop_after_s: StopAfter = None,
     yes: Annotated[
         bool, typer.Option("--yes", help=f"Run more than {ASK_ABOVE:,} configurations without a question.")
     ] = False,
@@ -62,6 +63,7 @@ def sweep(
             resume=resume,
             prune=prune,
             max_in_flight=max_in_flight,
+            stop_after_s=stop_after_s,
             progress=lambda done, failed, total: report(done, total, note.text(failed, last=done == total)),
             stop=interruption.asked,
             announce=announce,

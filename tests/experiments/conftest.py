@@ -91,6 +91,16 @@ class Leaving(Fifo):
         raise SystemExit(3)
 
 
+class Hanging(Fifo):
+    """Never decides."""
+
+    name = "hanging"
+
+    def order(self, world):
+        while True:
+            time.sleep(0.01)
+
+
 class Waiting(Fifo):
     """Says that it runs, and waits for a word to go on."""
 

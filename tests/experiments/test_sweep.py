@@ -228,6 +228,20 @@ def test_results_come_back_from_workers_that_do_not_see_the_store(tmp_path: Path
     assert all(store.has(outcome.entry.content_hash) for outcome in ended)
 
 
+def test_a_configuration_that_hangs_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    sweep = read_sweep(sweep_file(tmp_path, "hangs", policies=["mine:Hanging", "fifo"], seeds=[0]))
+    store = ResultStore(tmp_path / "store")
+    (tmp_path / "store" / "runs").mkdir(parents=True)
+    ended = {
+        each.entry.policy: each for each in fan_out(sweep.configurations, sweep.inputs, store, stop_after_s=3)
+    }
+    error = ended["mine:Hanging"].error
+    assert error is not None
+    assert error.startswith("stopped after 3 s, as --stop-after-s asks: at work in ")
+    assert "mine.py, line " in error
+    assert (ended["fifo"].error, ended["mine:Hanging"].lost) == (None, ())
+
+
 def test_an_address_that_is_none_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"--address 10\.0\.0\.1: must be local, auto or ray://"):
         run_sweep(sweep_file(tmp_path, "lost"), tmp_path / "store", address="10.0.0.1")

@@ -43,6 +43,7 @@ def fan_out(
     max_in_flight: int | None = None,
     stop: Callable[[], bool] = lambda: False,
     announce: Callable[[str], None] = lambda text: None,
+    stop_after_s: float | None = None,
 ) -> Generator[ConfigurationOutcome, None, None]:
     """Run configurations on Ray, and yield each outcome when it is known.
 
@@ -57,6 +58,7 @@ def fan_out(
         and the work of one more core in reserve
     stop : called twice a second; once it returns True, no further task starts
     announce : receives one line of text before each wait of seconds
+    stop_after_s : wall-clock seconds after which a configuration under way fails
 
     Raises
     ------
@@ -71,7 +73,7 @@ def fan_out(
         f"are in {store.root}: go on with the same command and --resume"
     )
     with last_words(words), cluster(address, announce) as count:
-        yield from _FanOut(configurations, inputs, store, max_in_flight, count).outcomes(stop)
+        yield from _FanOut(configurations, inputs, store, max_in_flight, count, stop_after_s).outcomes(stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ class _FanOut:
         store: ResultStore,
         max_in_flight: int | None,
         count: int,
+        stop_after_s: float | None,
     ) -> None:
         import ray
 
@@ -102,6 +105,7 @@ class _FanOut:
         self._alone: set[str] = set()
         """Hashes of configurations that run in separate tasks, since a task with them was lost."""
         self._max_in_flight = max_in_flight
+        self._stop_after_s = stop_after_s
         self._cores = count
         self._counted_at = time.monotonic()
         self._mean_s = math.inf
@@ -137,7 +141,7 @@ class _FanOut:
             items, objects = self._shared.task(task.configurations)
             more = f", and {len(items) - 1} more" if items[1:] else ""
             run = self._run.options(name=f"{task.configurations[0].entry.label}{more}")
-            self._pending[run.remote(items, self._store, *objects)] = task
+            self._pending[run.remote(items, self._store, self._stop_after_s, *objects)] = task
 
     def _fair_size(self) -> int:
         """Number of configurations for one task: about a second of work, less when few are left to share."""

@@ -20,8 +20,9 @@ from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run import Base, Replayed, carry_out, realise
 from ray_sim.experiments.run_identity import RunIdentity
 from ray_sim.experiments.scenario import WorkloadSpec
+from ray_sim.interruption import time_limit
 from ray_sim.model.cluster import Cluster
-from ray_sim.model.errors import RaySimError
+from ray_sim.model.errors import RaySimError, failure_text
 
 TASK_S = 1.0
 """Target seconds of a task: dispatch costs milliseconds, and at the end cores wait for the last task."""
@@ -71,7 +72,9 @@ def ready() -> None:
     """Empty task; a worker that executes it has imported everything that runs need."""
 
 
-def run_items(items: Sequence[Item], store: ResultStore, *objects: Object) -> Done:
+def run_items(
+    items: Sequence[Item], store: ResultStore, stop_after_s: float | None, *objects: Object
+) -> Done:
     """Run configurations one after the other, until all are done or 2 x `TASK_S` seconds have passed."""
     began = time.perf_counter()
     answers: list[Answer] = []
@@ -82,7 +85,7 @@ def run_items(items: Sequence[Item], store: ResultStore, *objects: Object) -> Do
         assert isinstance(cluster, Cluster)
         if drawn is None or item.jobs_key != key:
             drawn, key = _jobs(item.identity, objects[item.jobs], cluster), item.jobs_key
-        answers.append(_run(item.identity, drawn, cluster, store))
+        answers.append(_run(item.identity, drawn, cluster, store, stop_after_s))
         if time.perf_counter() - began > 2 * TASK_S:
             break
     return Done(answers, time.perf_counter() - began)
@@ -102,11 +105,14 @@ def _jobs(identity: RunIdentity, given: Object, cluster: Cluster) -> Drawn:
     return draw(identity.scenario.workload, identity.scenario.seed, given, cluster.resources)
 
 
-def _run(identity: RunIdentity, jobs: Drawn, cluster: Cluster, store: ResultStore) -> Answer:
+def _run(
+    identity: RunIdentity, jobs: Drawn, cluster: Cluster, store: ResultStore, stop_after_s: float | None
+) -> Answer:
     if isinstance(jobs, Failed):
         return jobs
     with _failures() as failed:
-        files = carry_out(identity, jobs, cluster).files()
+        with time_limit(stop_after_s):
+            files = carry_out(identity, jobs, cluster).files()
         if not store.in_reach():
             return files
         store.put(identity.content_hash, files)
@@ -125,7 +131,7 @@ def _failures() -> Iterator[list[Failed]]:
     except (Exception, SystemExit) as error:  # a bug, perhaps in a user's own policy: name its place
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename}, line {place.lineno}, in {place.name}"
-        failed.append(Failed(f"{type(error).__name__}: {error} ({where})"))
+        failed.append(Failed(f"{failure_text(error)} ({where})"))
 
 
 def root_cause(error: Exception) -> Exception:
