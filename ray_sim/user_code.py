@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from ray_sim.model.errors import InvalidInputError, RaySimError, UnknownNameError, failure_text, place_of
 from ray_sim.siblings import namesakes
@@ -81,14 +83,42 @@ def users_code(what: str, passes: type[Exception] = RaySimError, file: str | Non
     ----------
     file : the user's file, in whose folder the error names a line; None for no line
     """
+    with contained(what):
+        try:
+            yield
+        except (RaySimError, passes, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
+            text = failure_text(error)
+            place = "" if file is None else f" ({place_of(error, file)})"
+            raise InvalidInputError(f"{what}: {text}{place}{_hidden_by_ours(text)}") from error
+
+
+@contextmanager
+def contained(what: str) -> Iterator[None]:
+    """Keep user code from spoiling the command: its prints, its `os._exit` and its `os.chdir`.
+
+    Prints go to standard error, as standard output is for results. `os._exit` raises SystemExit, except in
+    processes that the code forks. The working directory is restored; ``what`` begins the warning of that.
+    """
+    folder, leave, process = Path.cwd(), os._exit, os.getpid()
+
+    def refuse(status: int) -> NoReturn:
+        if os.getpid() != process:
+            leave(status)
+        raise SystemExit(f"os._exit({status}) would end the process without a result; raise an exception")
+
+    os._exit = refuse
     try:
-        yield
-    except (RaySimError, passes, KeyboardInterrupt, GeneratorExit):
-        raise
-    except BaseException as error:
-        text = failure_text(error)
-        place = "" if file is None else f" ({place_of(error, file)})"
-        raise InvalidInputError(f"{what}: {text}{place}{_hidden_by_ours(text)}") from error
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os._exit = leave
+        if Path.cwd() != folder:
+            warnings.warn(
+                f"{what}: changed the working directory to {Path.cwd()}; it is {folder} again", stacklevel=3
+            )
+            os.chdir(folder)
 
 
 def _import(module_name: str) -> Any:

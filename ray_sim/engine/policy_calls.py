@@ -14,6 +14,7 @@ import numpy as np
 
 from ray_sim.engine.contract import Policy
 from ray_sim.model.errors import BlindPolicyError, RaySimError, RunFailedError, failure_text, place_of
+from ray_sim.model.text import cut
 from ray_sim.model.units import FloatArray, IntArray
 
 _LARGEST = 2**63
@@ -187,4 +188,4 @@ def _is_text(value: object) -> bool:
 def _wrong(policy: Policy, method: str, expected: str, found: object) -> RunFailedError:
     kind = type(found).__name__
     shown = f"{kind} {found!r}" if isinstance(found, (int, float, str, np.generic)) else kind
-    return RunFailedError(f"policy {name_of(policy)}: {method}() {expected}, found {shown}")
+    return RunFailedError(cut(f"policy {name_of(policy)}: {method}() {expected}, found {shown}"))

@@ -21,6 +21,7 @@ from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, SynthSpec, WorkloadSpec
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.policies.registry import create_policy
+from ray_sim.user_code import contained
 from workloads.announcements.profile import AnnouncementDraws
 from workloads.layers.fill import EnrichmentLayer
 from workloads.realisation import realise
@@ -78,12 +79,13 @@ class Rehearsal:
         RunFailedError : the policy fails to start
         """
         world = world or self.world(scenario)
-        try:
-            _start(scenario, world)
-        except InvalidInputError:
-            if (jobs := self._all_jobs(scenario)) is not None:
-                _start(scenario, self._world(scenario, jobs))
-            raise
+        with contained(f"policy '{scenario.policy}'"):
+            try:
+                _start(scenario, world)
+            except InvalidInputError:
+                if (jobs := self._all_jobs(scenario)) is not None:
+                    _start(scenario, self._world(scenario, jobs))
+                raise
 
     def _world(self, scenario: Scenario, jobs: pl.DataFrame) -> World:
         cluster = self._inputs.servers(scenario.cluster, scenario.world)

@@ -40,6 +40,7 @@ from ray_sim.model.welfare_audit import AuditRequest
 from ray_sim.policies.registry import create_policy
 from ray_sim.progress import shown_progress
 from ray_sim.reports.tables import summary_rows
+from ray_sim.user_code import contained
 from workloads.describe import tally_rows
 from workloads.layers.fill import EnrichmentLayer
 from workloads.provenance import Provenance
@@ -304,14 +305,14 @@ def carry_out(
         "progress": progress,
         "keeper": keeper,
     }
-    if scenario.fleet == "actors":
-        hashes = identity.content_hash, identity.seed, identity.scenario_hash
-        label = Entry.of(scenario, *hashes).label
-        result = run_on_actors(world, new_policy, **options, label=label)
-    else:
-        result = run_world(world, new_policy(), **options)
-    if scenario.audit is not None:
-        request = scenario.audit.request
-        result = _audited(world, new_policy, result, request, options["seed"], options["trim"])
+    hashes = identity.content_hash, identity.seed, identity.scenario_hash
+    with contained(f"policy '{scenario.policy}'"):
+        if scenario.fleet == "actors":
+            result = run_on_actors(world, new_policy, **options, label=Entry.of(scenario, *hashes).label)
+        else:
+            result = run_world(world, new_policy(), **options)
+        if scenario.audit is not None:
+            request = scenario.audit.request
+            result = _audited(world, new_policy, result, request, options["seed"], options["trim"])
     wall_s = {"read": read_s, "simulate": time.perf_counter() - began}
     return FinishedRun(identity, jobs.tally, result, wall_s)

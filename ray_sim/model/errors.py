@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ray_sim.model.text import shown
+from ray_sim.model.text import cut, shown
 
 
 class RaySimError(Exception):
@@ -17,7 +17,7 @@ class RaySimError(Exception):
 def failure_text(failure: BaseException) -> str:
     """Type and text of an error; the text of a user's own error may fail too."""
     try:
-        return f"{type(failure).__name__}: {failure}"
+        return cut(f"{type(failure).__name__}: {failure}")
     except Exception:  # its __str__ may do anything
         return f"{type(failure).__name__} (its text cannot be read)"
 

@@ -21,6 +21,8 @@ _CREDENTIAL = re.compile(
 )
 """Name of a parameter whose value is a credential."""
 
+_MOST_CHARACTERS = 2_000
+
 _MARKUP = re.compile(r"[\\`*_\[\]#~]")
 """Characters that Markdown reads as markup."""
 
@@ -81,6 +83,12 @@ def shown(value: object, *, lines: bool = False) -> str:
 def names_text(names: Iterable[object]) -> str:
     """Names from outside in one line, as by `shown`."""
     return ", ".join(map(shown, names))
+
+
+def cut(text: str) -> str:
+    """The text, without what exceeds `_MOST_CHARACTERS`, for errors of others' code."""
+    more = len(text) - _MOST_CHARACTERS
+    return text if more <= 0 else f"{text[:_MOST_CHARACTERS]}... ({more:,} more characters)"
 
 
 def markdown_text(value: object) -> str:

@@ -39,7 +39,8 @@ class SnapshotFile:
         stopping: Callable[[], bool] = lambda: False,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self.path = directory.with_name(f"{directory.name}.snapshot.npz")
+        # A policy may change the working directory while the run goes on.
+        self.path = directory.absolute().with_name(f"{directory.name}.snapshot.npz")
         self._identity = identity
         self._say = say
         self._resume = resume

@@ -1,0 +1,157 @@
+"""Policies that print, hang, end or crash the process, or leave the folder: what their user reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ray_sim.cli import main
+from tests.command_line import RAY_SIM, WEEK
+
+HARMFUL = '''
+import ctypes
+import os
+from pathlib import Path
+
+from ray_sim.policies.fifo import Fifo
+
+print("on import")
+
+
+class Asked(Fifo):
+    """FIFO that decides in Python."""
+
+    def __init__(self, **params):
+        super().__init__(**params)
+        print("when made")
+
+    def order(self, world):
+        return None
+
+    def decide(self, view):
+        self.harm()
+        return super().decide(view)
+
+
+class Prints(Asked):
+    def harm(self):
+        print("when asked")
+
+
+class Exits(Asked):
+    def harm(self):
+        if os.fork() == 0:
+            os._exit(7)  # of a process of its own
+        assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+        os._exit(0)
+
+
+class Leaves(Asked):
+    def harm(self):
+        Path("elsewhere").mkdir(exist_ok=True)
+        os.chdir(Path("elsewhere").absolute())
+
+
+class Crashes(Asked):
+    def harm(self):
+        ctypes.string_at(0)
+
+
+class Talks(Asked):
+    def harm(self):
+        raise ValueError("x" * 100_000)
+
+
+class Hangs(Asked):
+    def harm(self):
+        while True:
+            pass
+
+
+class ExitsEarly(Asked):
+    def __init__(self, **params):
+        os._exit(0)
+'''
+
+
+@pytest.fixture
+def harmful(desk: Path, request: pytest.FixtureRequest) -> str:
+    """Name of the module, of which each test has its own."""
+    name = "harmful_" + re.sub(r"\W", "_", request.node.name)
+    (desk / f"{name}.py").write_text(HARMFUL)
+    return name
+
+
+def test_json_is_all_of_standard_output(harmful: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", *WEEK, "--policy", f"{harmful}:Prints", "-o", "out", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["directory"] == "out"
+    assert {"on import", "when made", "when asked"} <= set(printed.err.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "words"),
+    [
+        ("Exits", 1, "SystemExit: os._exit(0) would end the process without a result; raise an exception ("),
+        ("ExitsEarly", 2, "cannot be constructed: SystemExit: os._exit(0) would end the process"),
+        ("Talks", 1, "x... (98,012 more characters) ("),
+    ],
+)
+def test_a_policy_that_ends_the_process_or_says_too_much_is_an_error(
+    harmful: str, policy: str, code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", *WEEK, "--policy", f"{harmful}:{policy}", "-o", "out"]) == code
+    told = capsys.readouterr().err
+    assert words in told
+    assert len(told) < 3000
+    assert not Path("out").exists()
+
+
+def test_a_policy_that_leaves_the_folder_does_not_take_its_result_along(
+    harmful: str, desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["run", *WEEK, "--policy", f"{harmful}:Leaves", "-o", "out", "--snapshot-s", "0"]
+    assert main(run) == 0
+    assert (desk / "out" / "summary.json").is_file()
+    assert Path.cwd() == desk
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+    place = f"changed the working directory to {desk}/elsewhere"
+    assert told[0].startswith(f"warning: policy '{harmful}:Leaves': {place}")
+    assert told[0].endswith(f"; it is {desk} again")
+
+
+def test_a_run_that_hangs_is_stopped_after_its_time_and_names_the_line(
+    harmful: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ray_sim.interruption.LAST_S", 1.0)
+    run = ["run", *WEEK, "--policy", f"{harmful}:Hangs", "-o", "out", "--stop-after-s", "1"]
+    assert main(run) == 1
+    line = 1 + HARMFUL.splitlines().index("            pass")
+    told = capsys.readouterr().err
+    assert (
+        f"error: stopped after 2 s, as --stop-after-s asks: at work in {Path.cwd()}/{harmful}.py, line"
+        in told
+    )
+    assert told.rstrip().endswith((f"line {line}", f"line {line - 1}"))
+    assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
+
+
+@pytest.mark.slow
+def test_a_policy_that_crashes_the_process_is_named_by_its_line(harmful: str, desk: Path) -> None:
+    ended = subprocess.run(
+        [*RAY_SIM, "run", *WEEK, "--policy", f"{harmful}:Crashes", "-o", "out"],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGSEGV
+    assert "error: this process ended without a result: its policy crashed or ended it" in ended.stderr
+    assert "Segmentation fault" in ended.stderr
+    assert f'  File "{desk}/{harmful}.py", line' in ended.stderr
