@@ -11,7 +11,7 @@ from ray_sim.model.readable import number
 from ray_sim.reports.breakdown import Breakdown, ClassRatio, JobComparison
 from ray_sim.reports.compare import PolicyComparison, lower_is_better
 from ray_sim.reports.cover import Cover
-from ray_sim.reports.statistics import ConfidenceInterval
+from ray_sim.reports.interval_text import bracketed
 
 
 def print_comparison(report: ComparisonReport) -> None:
@@ -45,8 +45,8 @@ def _print_group(group: Group, compared: str) -> None:
             each.policy,
             each.pairs,
             each.mean,
-            _signed(each.difference) + _bracketed(each.interval),
-            _signed(each.relative_percent) + _bracketed(each.relative_interval),
+            _signed(each.difference) + bracketed(each.interval, each.pairs),
+            _signed(each.relative_percent) + bracketed(each.relative_interval, each.pairs),
             each.effect_size,
             each.superiority,
             each.p_holm,
@@ -101,7 +101,7 @@ def _print_breakdown(breakdown: Breakdown, baseline: str) -> None:
             each.jobs,
             each.mean_jct_s,
             each.baseline_mean_jct_s,
-            number(each.ratio) + _bracketed(each.interval),
+            number(each.ratio) + bracketed(each.interval, each.pairs),
             _ahead(each, breakdown.policy, baseline),
         )
         for each in breakdown.classes
@@ -144,7 +144,3 @@ def _print_jobs(jobs: JobComparison, baseline: str) -> None:
 
 def _signed(value: float | None) -> str:
     return ("+" if value is not None and value > 0 else "") + number(value)
-
-
-def _bracketed(interval: ConfidenceInterval | None) -> str:
-    return f" [{number(interval.low)}, {number(interval.high)}]" if interval else ""

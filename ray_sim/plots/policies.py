@@ -11,8 +11,9 @@ from ray_sim.plots.sources import Results, runs_data, summaries
 from ray_sim.reports.box_plots import draw_boxes
 from ray_sim.reports.compare import JCT, in_seconds, no_value
 from ray_sim.reports.plots import colour, draw_cdf, literal_text
-from ray_sim.reports.statistics import ConfidenceInterval, mean_interval
+from ray_sim.reports.statistics import mean_interval
 from ray_sim.reports.sweep_sections import jct_by_size
+from ray_sim.reports.value_range import metric_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +32,7 @@ def cdf(results: Results, ax: Axes | None = None) -> Axes:
 
 
 def means(results: Results, ax: Axes | None = None, *, metric: str = JCT) -> Axes:
-    """Mean of a metric over the seeds of each policy, with a 95 % interval where there are two seeds.
+    """Mean of a metric over the seeds of each policy, with a 95 % interval unless the seeds are too few.
 
     Parameters
     ----------
@@ -56,8 +57,10 @@ def means(results: Results, ax: Axes | None = None, *, metric: str = JCT) -> Axe
     for place, (label, each) in enumerate(values.items()):
         sample = np.array(each) / factor
         mean = float(sample.mean())
-        interval = mean_interval(sample) or ConfidenceInterval(mean, mean)
-        ends = [[max(0.0, mean - interval.low)], [max(0.0, interval.high - mean)]]
+        interval = mean_interval(sample, metric_range(metric))
+        ends = None
+        if interval is not None:
+            ends = [[max(0.0, mean - interval.low)], [max(0.0, interval.high - mean)]]
         ax.errorbar(
             [place], [mean], yerr=ends, fmt="o", capsize=4, color=colour(place), label=literal_text(label)
         )

@@ -51,7 +51,7 @@ class ClassRatio:
     ratio: float | None
     """Mean JCT divided by the baseline's; null if that is 0."""
     interval: ConfidenceInterval | None
-    """Interval of the ratio over the pairs; null for a single pair, see `ratio_interval`."""
+    """Interval of the ratio over the pairs; null for too few pairs, see `ratio_interval`."""
 
 
 @dataclass(frozen=True, slots=True)

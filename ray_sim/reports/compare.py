@@ -260,13 +260,13 @@ def _with_verdicts(compared: Sequence[PolicyComparison], sign: float) -> list[Po
 
 
 def _may_be_nothing(each: PolicyComparison) -> bool:
-    """Whether the interval of the difference holds 0."""
-    return each.interval is not None and each.interval.low <= 0 <= each.interval.high
+    """Whether there is no interval of the difference, or it holds 0."""
+    return each.interval is None or each.interval.low <= 0 <= each.interval.high
 
 
 def _is_equal(each: PolicyComparison) -> bool:
     """Whether the values are equal in every pair; more seeds would hardly change that."""
-    return each.interval == ConfidenceInterval(0.0, 0.0)
+    return each.difference == 0 and each.effect_size is None
 
 
 def _pair_notes(compared: Sequence[PolicyComparison]) -> Iterator[str]:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from ray_sim.model.readable import number
 from ray_sim.reports.figure_plot import figure_svg
 from ray_sim.reports.figure_result import FigureResult, seeds_text
+from ray_sim.reports.interval_text import interval_text
 from ray_sim.reports.page import Cell, Page, Picture, Section, Table
 from ray_sim.reports.shapes import JudgedCheck, ShapeVerdict
-from ray_sim.reports.statistics import ConfidenceInterval
 
 RULE = (
     "Values are paired by seed. A comparison counts if its sign-flip test, after Holm's correction over the "
@@ -54,7 +54,7 @@ def check_table(check: JudgedCheck) -> Table:
             Cell(each.text),
             Cell(" / ".join(map(number, each.means)) or "-", is_number=True),
             Cell(number(each.estimate), is_number=True),
-            Cell(interval_text(each.interval), is_number=True),
+            Cell(interval_text(each.interval, each.seeds), is_number=True),
             Cell(number(each.seeds), is_number=True),
             Cell(number(each.p_holm), is_number=True),
             Cell(str(each.finding)),
@@ -77,11 +77,6 @@ def check_note(check: JudgedCheck) -> str:
     if check.verdict is not ShapeVerdict.APPEARS and check.because is not None:
         parts.append(f"Reason: {check.because}")
     return " ".join(parts)
-
-
-def interval_text(interval: ConfidenceInterval | None) -> str:
-    """Text of an interval, a dash for None."""
-    return "-" if interval is None else f"[{number(interval.low)}, {number(interval.high)}]"
 
 
 def _figure(index: int, result: FigureResult) -> Section:
@@ -119,7 +114,7 @@ def _points(result: FigureResult) -> Table:
             Cell(point.series),
             Cell(number(point.x), is_number=True),
             Cell(number(point.mean), is_number=True),
-            Cell(interval_text(point.interval), is_number=True),
+            Cell(interval_text(point.interval, point.seeds), is_number=True),
             Cell(number(point.seeds), is_number=True),
             Cell(number(point.published), is_number=True),
         )

@@ -64,7 +64,7 @@ def _draw(
     axes: Axes, places: list[float], points: list[Point], index: int, series: str, *, joined: bool
 ) -> None:
     means = np.array([point.mean for point in points])
-    intervals = [point.interval or ConfidenceInterval(point.mean, point.mean) for point in points]
+    intervals = [point.interval or ConfidenceInterval(np.nan, np.nan) for point in points]
     ends = [means - [each.low for each in intervals], [each.high for each in intervals] - means]
     marker = _MARKERS[index % len(_MARKERS)]
     axes.errorbar(

@@ -19,8 +19,10 @@ from ray_sim.reports.compare import (
     default_metric,
     lower_is_better,
 )
-from ray_sim.reports.statistics import ConfidenceInterval, mean_interval
+from ray_sim.reports.interval_text import interval_text
+from ray_sim.reports.statistics import mean_interval
 from ray_sim.reports.tables import Place, RunRow, sweep_table
+from ray_sim.reports.value_range import metric_range
 
 _RUNS = {"policy": pl.String(), "seed": pl.Int64(), "value": pl.Float64(), "completed": pl.Int64()}
 
@@ -55,8 +57,9 @@ class PlaceComparison:
         return duration if self.metric == JCT else number
 
     def interval(self, policy: str) -> str:
-        """95 % interval of a policy's mean, or a dash."""
-        return interval_text(mean_interval(self.values[policy]), self.text)
+        """95 % interval of a policy's mean, or why there is none."""
+        values = self.values[policy]
+        return interval_text(mean_interval(values, metric_range(self.metric)), len(values), self.text)
 
 
 def compare_place(rows: Sequence[RunRow]) -> PlaceComparison:
@@ -154,12 +157,11 @@ def percent_text(each: PolicyComparison) -> str:
     """Difference to the baseline in percent with its 95 % interval in brackets; a dash for none."""
     if each.relative_percent is None:
         return "-"
-    return f"{_percent(each.relative_percent)} ({interval_text(each.relative_interval, _percent)})"
+    return f"{_percent(each.relative_percent)} ({_relative_interval(each)})"
 
 
-def interval_text(interval: ConfidenceInterval | None, text: Callable[[float], str]) -> str:
-    """Ends of an interval, or a dash."""
-    return "-" if interval is None else f"{text(interval.low)} to {text(interval.high)}"
+def _relative_interval(each: PolicyComparison) -> str:
+    return interval_text(each.relative_interval, each.pairs, _percent)
 
 
 def _mean(place: PlaceComparison, policy: str) -> str:
@@ -173,9 +175,8 @@ def _difference(each: PolicyComparison, text: Callable[[float], str]) -> str:
     """Name of a policy, and its difference to the baseline: in percent, else in the metric's unit."""
     difference = "" if each.difference is None else f" by {text(each.difference)}"
     if each.relative_percent is not None:
-        interval = each.relative_interval
-        ends = "" if interval is None else f" ({interval_text(interval, _percent)})"
-        difference = f" {_percent(each.relative_percent)} %{ends}"
+        ends = _relative_interval(each)
+        difference = f" {_percent(each.relative_percent)} %" + ("" if ends == "-" else f" ({ends})")
     needed = "" if each.seeds_needed is None else f", {each.seeds_needed} seeds needed"
     return f"{each.policy}{difference}{needed}"
 

@@ -61,11 +61,17 @@ class Gap:
         return gap_of_means(*self._pairs(runs), lower=self.lower)
 
     def interval(self, runs: pl.DataFrame) -> ConfidenceInterval | None:
-        """95 % interval of that gap; None for fewer than two runs, and where `ratio_interval` has none."""
+        """95 % interval of that gap; None where `ratio_interval` has none.
+
+        Where no run is beyond its bound, so is no end: only a run that was sped up can be.
+        """
         values, bounds = self._pairs(runs)
         above, below = (values, bounds) if self.lower else (bounds, values)
         found = None if share_of_means(above, below) is None else ratio_interval(above, below)
-        return None if found is None else ConfidenceInterval(found.low - 1, found.high - 1)
+        if found is None:
+            return None
+        least = 0.0 if (above >= below).all() else -1.0
+        return ConfidenceInterval(max(found.low - 1, least), found.high - 1)
 
     def _pairs(self, runs: pl.DataFrame) -> tuple[FloatArray, FloatArray]:
         both = runs.drop_nulls([self.value, self.bound])

@@ -10,6 +10,7 @@ from ray_sim.model.html import table_html
 from ray_sim.model.readable import duration, number
 from ray_sim.reports.breakdown import Breakdown, JobComparison
 from ray_sim.reports.compare import GroupComparison, PolicyComparison, in_seconds
+from ray_sim.reports.interval_text import bracketed
 from ray_sim.reports.page import Cell, Table, frame_table
 from ray_sim.reports.sweep_report import DURATIONS
 from ray_sim.reports.tables import KEYS, best_value, sweep_headings
@@ -63,9 +64,7 @@ def breakdown_table(breakdown: Breakdown) -> Table:
     """Mean JCT of a policy and of its baseline by class of job, and their ratio with a 95 % interval."""
     rows = []
     for each in breakdown.classes:
-        ratio = number(each.ratio)
-        if each.interval is not None:
-            ratio += f" [{number(each.interval.low)}, {number(each.interval.high)}]"
+        ratio = number(each.ratio) + bracketed(each.interval, each.pairs)
         times = [duration(each.mean_jct_s), duration(each.baseline_mean_jct_s)]
         cells = [number(each.jobs), *times, ratio]
         rows.append((Cell(each.label), *(Cell(cell, True) for cell in cells)))
@@ -85,9 +84,6 @@ def job_facts(jobs: JobComparison) -> list[tuple[str, str]]:
 
 
 def _line(each: PolicyComparison, text: Callable[[float | None], str]) -> list[str]:
-    difference, share = text(each.difference), number(each.relative_percent)
-    if each.interval is not None:
-        difference += f" [{text(each.interval.low)}, {text(each.interval.high)}]"
-    if each.relative_interval is not None:
-        share += f" [{number(each.relative_interval.low)}, {number(each.relative_interval.high)}]"
+    difference = text(each.difference) + bracketed(each.interval, each.pairs, text)
+    share = number(each.relative_percent) + bracketed(each.relative_interval, each.pairs)
     return [each.policy, str(each.verdict), text(each.mean), difference, share, number(each.pairs)]

@@ -134,7 +134,7 @@ class Range(Kind):
         """Yield the comparisons of the statement, see `Kind`."""
         for group in groups:
             (values,) = samples.paired((self.of, group))
-            found = within(f"{self.of}{_at(group)}", values, *self.between)
+            found = within(f"{self.of}{_at(group)}", values, *self.between, samples.range)
             yield replace(found, exact=samples.exact((self.of, group)))
 
 

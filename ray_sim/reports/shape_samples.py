@@ -14,12 +14,28 @@ from ray_sim.reports.statistics import (
     ratio_interval,
     ratio_of_means,
 )
+from ray_sim.reports.value_range import ValueRange
 
 X = bool | int | float | str | None
 """A value of x: a number, or the name of a category."""
 
 Places = tuple[X, ...]
 """Values of x; a value at several is the mean over them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A test of a comparison: the statement says that the mean of these values is above 0."""
+
+    values: FloatArray
+    """Shape (N,), by seed."""
+    interval: ConfidenceInterval | None
+    """95 % interval of the mean."""
+
+    @classmethod
+    def of(cls, values: FloatArray) -> Test:
+        """Test of differences, with the t interval of their mean."""
+        return cls(values, mean_interval(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +46,10 @@ class Comparison:
     estimate: float | None
     """The difference, ratio or mean that is compared; None without values."""
     interval: ConfidenceInterval | None
-    """95 % interval of the estimate; None for fewer than two seeds."""
+    """95 % interval of the estimate; None for too few seeds."""
     means: tuple[float, ...]
     """Means of the values that enter."""
-    tests: tuple[FloatArray, ...]
-    """Shape (N,) each, by seed: the statement says that the mean of each is above 0."""
+    tests: tuple[Test, ...]
     untested: bool = False
     """Whether it has values but no test, since a mean that it divides by is not above 0."""
     exact: bool = False
@@ -46,6 +61,7 @@ class Samples:
     """Values by (series, x), and by seed in these; the seed of a run that depends on none is None."""
 
     values: Mapping[tuple[str, X], Mapping[int | None, float]]
+    range: ValueRange = ValueRange.ANY
 
     def exact(self, *cells: tuple[str, Places]) -> bool:
         """Whether all cells have runs, and none depends on a seed."""
@@ -88,13 +104,27 @@ def _common_seeds(parts: Sequence[Mapping[int | None, float]]) -> list[int | Non
 def difference(text: str, better: FloatArray, worse: FloatArray, sign: float = 1.0) -> Comparison:
     """The first mean is above the second; with sign -1, below it."""
     change = better - worse
-    return Comparison(text, _mean(change), mean_interval(change), _means(better, worse), (sign * change,))
+    return Comparison(
+        text, _mean(change), mean_interval(change), _means(better, worse), (Test.of(sign * change),)
+    )
 
 
-def within(text: str, value: FloatArray, low: float | None, high: float | None) -> Comparison:
-    """The mean is from low to high; None is an open end."""
-    ends = _ends(value, np.ones_like(value), low, high)
-    return Comparison(text, _mean(value), mean_interval(value), _means(value), ends)
+def within(
+    text: str, value: FloatArray, low: float | None, high: float | None, values: ValueRange
+) -> Comparison:
+    """The mean is from low to high; None is an open end. The tests are by the interval of the mean."""
+    found = mean_interval(value, values)
+    above = [] if low is None else [Test(value - low, _shifted(found, 1.0, -low))]
+    below = [] if high is None else [Test(high - value, _shifted(found, -1.0, high))]
+    return Comparison(text, _mean(value), found, _means(value), (*above, *below))
+
+
+def _shifted(interval: ConfidenceInterval | None, sign: float, by: float) -> ConfidenceInterval | None:
+    """Interval of the quantity times a sign, plus a number."""
+    if interval is None:
+        return None
+    low, high = sorted([sign * interval.low + by, sign * interval.high + by])
+    return ConfidenceInterval(low, high)
 
 
 def ratio(
@@ -123,9 +153,9 @@ def ratio_change(
     """
     means = _means(*after, *before)
     if not means or min(float(np.mean(below)) for _, below in (before, after)) <= 0:
-        return Comparison(text, None, None, means, (after[0][:0],), untested=bool(means))
+        return Comparison(text, None, None, means, (Test.of(after[0][:0]),), untested=bool(means))
     change = _linear_ratio(*after) - _linear_ratio(*before)
-    return Comparison(text, _mean(change), mean_interval(change), means, (sign * change,))
+    return Comparison(text, _mean(change), mean_interval(change), means, (Test.of(sign * change),))
 
 
 def _linear_ratio(above: FloatArray, below: FloatArray) -> FloatArray:
@@ -135,12 +165,10 @@ def _linear_ratio(above: FloatArray, below: FloatArray) -> FloatArray:
     return values
 
 
-def _ends(
-    above: FloatArray, below: FloatArray, low: float | None, high: float | None
-) -> tuple[FloatArray, ...]:
+def _ends(above: FloatArray, below: FloatArray, low: float | None, high: float | None) -> tuple[Test, ...]:
     from_low = [] if low is None else [above - low * below]
     to_high = [] if high is None else [high * below - above]
-    return (*from_low, *to_high)
+    return tuple(map(Test.of, (*from_low, *to_high)))
 
 
 def _mean(values: FloatArray) -> float | None:

@@ -14,12 +14,11 @@ import numpy as np
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.shape_check import Check
-from ray_sim.reports.shape_samples import Comparison, Samples, X
+from ray_sim.reports.shape_samples import Comparison, Samples, Test, X
 from ray_sim.reports.statistics import (
     LEVEL,
     ConfidenceInterval,
     holm,
-    mean_interval,
     pairs_to_decide,
     sign_flip_p_value,
 )
@@ -80,10 +79,9 @@ class JudgedCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class _Test:
-    """One test of a comparison, by seed; its mean is above 0 if the statement holds."""
+class _Test(Test):
+    """A test of a comparison with its p-value."""
 
-    values: FloatArray
     p_value: float | None
     exact: bool
     p_holm: float | None = None
@@ -92,7 +90,7 @@ class _Test:
     def finding(self) -> Finding:
         if self.exact and len(self.values):
             return Finding.FOR if self.values[0] > 0 else Finding.AGAINST
-        interval = mean_interval(self.values)
+        interval = self.interval
         if self.p_holm is None or interval is None or self.p_holm > LEVEL:
             return Finding.OPEN
         if interval.low <= 0 <= interval.high:
@@ -147,7 +145,11 @@ def _adjusted(compared: Sequence[Comparison]) -> Iterator[_Test]:
 
     A test of fewer than two seeds has no p-value, and counts as 1.
     """
-    tests = [_Test(values, _p_value(values), each.exact) for each in compared for values in each.tests]
+    tests = [
+        _Test(test.values, test.interval, _p_value(test.values), each.exact)
+        for each in compared
+        for test in each.tests
+    ]
     counted = [1.0 if test.p_value is None else test.p_value for test in tests if not test.exact]
     adjusted = iter(holm(np.array(counted, np.float64)))
     for test in tests:

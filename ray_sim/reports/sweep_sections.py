@@ -14,7 +14,8 @@ from ray_sim.model.units import FloatArray
 from ray_sim.reports.box_plots import box_plot_svg
 from ray_sim.reports.charts import Line, line_chart, timeline_lines
 from ray_sim.reports.compare import PolicyComparison
-from ray_sim.reports.findings import PlaceComparison, interval_text, percent_text
+from ray_sim.reports.findings import PlaceComparison, percent_text
+from ray_sim.reports.interval_text import interval_text
 from ray_sim.reports.page import Cell, Chart, Picture, Table
 from ray_sim.reports.tables import RunRow
 
@@ -71,7 +72,7 @@ def _change(each: PolicyComparison, text: Callable[[float], str]) -> tuple[str, 
     """Difference to the baseline, the same in percent, and the verdict."""
     if each.difference is None or each.relative_percent is None:
         return "-", "-", str(each.verdict)
-    difference = f"{text(each.difference)} ({interval_text(each.interval, text)})"
+    difference = f"{text(each.difference)} ({interval_text(each.interval, each.pairs, text)})"
     return difference, percent_text(each), str(each.verdict)
 
 

@@ -33,21 +33,19 @@ def test_two_results_are_compared_job_by_job_and_without_a_test() -> None:
 
 
 def test_seeds_are_paired_in_their_order() -> None:
-    # Means 15, 25, 35 and 20, 31, 42: differences 5, 6, 7.
+    # Means 15, 25, 35, 45, 55 and 20, 31, 42, 51, 60: differences 5, 6, 7, 6, 5, whose s is 0.83666.
     report = compare_in_memory(
         {
-            "a": [with_jct(each) for each in (20.0, 40.0, 60.0)],
-            "b": [with_jct(each) for each in (30.0, 52.0, 74.0)],
+            "a": [with_jct(each) for each in (20.0, 40.0, 60.0, 80.0, 100.0)],
+            "b": [with_jct(each) for each in (30.0, 52.0, 74.0, 92.0, 110.0)],
         },
         baseline="a",
     )
     (b,) = report.groups[0].comparison.policies
-    assert b.pairs == 3
-    assert b.difference == pytest.approx(6.0)
+    assert b.pairs == 5
+    assert b.difference == pytest.approx(5.8)
     assert b.interval is not None
-    assert b.interval.low == pytest.approx(
-        6 - 4.302653 / 3**0.5, rel=1e-6
-    )  # t of 2 degrees of freedom, s = 1
+    assert b.interval.low == pytest.approx(5.8 - 2.776445 * 0.83666 / 5**0.5, rel=1e-5)
     assert report.groups[0].jobs is None
     assert "too few seeds" in report._repr_html_()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -72,16 +73,18 @@ def test_a_cdf_steps_at_each_completion_time(ax: Axes) -> None:
 
 
 def test_means_have_the_interval_over_seeds_in_a_unit_that_suits(ax: Axes) -> None:
-    # Means of (10 + last) / 2: 7,205 and 10,805 s, so 9,005 s on average; s = 2,545.6 s, t(1) = 12.706.
-    runs: Results = {"fifo": [three_jobs(14_400.0), three_jobs(21_600.0)], "one": three_jobs(14_390.0)}
+    # Means of (10 + last) / 2: 7,205 s and four times 10,805 s, so 10,085 s; s = 1,609.97 s, t(4) = 2.776.
+    five = [three_jobs(14_400.0), *[three_jobs(21_600.0)] * 4]
+    runs: Results = {"fifo": five, "one": three_jobs(14_390.0), "four": five[1:]}
     plots.means(runs, ax)
     bars = ax.containers
-    assert [bar[0].get_ydata()[0] for bar in bars] == pytest.approx([9005 / 3600, 2.0])
+    assert [bar[0].get_ydata()[0] for bar in bars] == pytest.approx([10_085 / 3600, 2.0, 10_805 / 3600])
     (segment,) = bars[0][2][0].get_segments()
-    half = 12.7062 * 2545.584 / 2**0.5 / 3600
-    assert segment[:, 1] == pytest.approx([9005 / 3600 - half, 9005 / 3600 + half], rel=1e-4)
+    factor = math.exp(2.776445 * 1609.969 / 5**0.5 / 10_085)
+    assert segment[:, 1] == pytest.approx([10_085 / 3600 / factor, 10_085 / 3600 * factor], rel=1e-4)
+    assert not any(bar[2] for bar in bars[1:])  # one seed and four have no interval
     assert ax.get_ylabel() == "jct_s.mean, hours"
-    assert [text.get_text() for text in ax.get_xticklabels()] == ["fifo", "one"]
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["fifo", "one", "four"]
 
 
 def test_an_unknown_metric_or_resource_lists_the_known_ones(ax: Axes) -> None:

@@ -60,7 +60,7 @@ def percents(
     if not under:
         return None, None, None
     percent = 100 * (over / under - 1)
-    if count < 2:
+    if count < 5:
         return percent, None, None
     squared_t = stats.t.ppf(0.975, count - 1) ** 2 / count / (count - 1)
 
@@ -75,7 +75,10 @@ def percents(
     if a <= 0:
         return percent, None, None
     root = math.sqrt(max(0.0, b * b - a * c))
-    return percent, 100 * ((b - root) / a - 1), 100 * ((b + root) / a - 1)
+    low = (b - root) / a
+    if min(*policy, *base) >= 0:
+        low = max(low, 0.0)
+    return percent, 100 * (low - 1), 100 * ((b + root) / a - 1)
 
 
 def _values(scores: Scores, place: str, policy: str, key: str) -> dict[int, float]:

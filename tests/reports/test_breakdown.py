@@ -81,10 +81,18 @@ def test_a_ratio_is_over_the_jobs_of_all_pairs() -> None:
     assert one.ratio == pytest.approx(80 / 60, rel=1e-12)
     assert one.mean_jct_s == pytest.approx(80 / 3, rel=1e-12)
     assert one.baseline_mean_jct_s == 20.0
-    # Two pairs of sums, (60, 30) and (20, 30): mean 40 -+ 12.706 x 28.284 / sqrt(2) = 254.124, over 30.
-    assert one.interval is not None
-    assert one.interval.high == pytest.approx((40 + 254.124) / 30, rel=1e-5)
+    assert one.interval is None  # two pairs
     assert (nine.label, nine.pairs, nine.ratio, nine.interval) == ("> 8", 1, 0.5, None)
+
+
+def test_the_interval_of_a_ratio_is_over_the_pairs_and_not_below_0() -> None:
+    # Sums of JCT (90, 30) once and (10, 30) four times: mean 26 -+ 2.776 x 35.777 / sqrt(5) = 44.42, over 30.
+    base = pl.concat([_jobs([30.0], seed, num_gpus=[1.0]) for seed in range(5)])
+    other = pl.concat([_jobs([10.0 if seed else 90.0], seed) for seed in range(5)])
+    (one,) = break_down(By.SIZE, "las", other, classify(By.SIZE, base)).classes
+    assert one.interval is not None
+    assert one.interval.low == 0.0
+    assert one.interval.high == pytest.approx((26 + 44.42) / 30, rel=1e-3)
 
 
 def test_vcs_are_classes_and_jobs_without_one_are_named_so() -> None:

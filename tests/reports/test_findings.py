@@ -35,9 +35,16 @@ def test_the_best_policy_comes_first_and_the_others_by_verdict() -> None:
 
 def test_two_seeds_are_too_few_and_the_needed_number_is_said() -> None:
     # Differences 5 and 7 s to means of 25 and 26 s: 6 / 25.5 = 23.5 %. Six pairs give 2 / 2^6 = 0.031.
-    *_, last = findings(compare_place(_rows({"fifo": [40.0, 42.0], "sjf": [50.0, 56.0]})))
-    assert last.startswith("Too few seeds for a verdict against fifo: sjf +23.5 % (")
-    assert last.endswith("), 6 seeds needed.")
+    assert findings(compare_place(_rows({"fifo": [40.0, 42.0], "sjf": [50.0, 56.0]}))) == (
+        "fifo has the least mean JCT: 26 s (too few seeds; 2 seeds).",
+        "Too few seeds for a verdict against fifo: sjf +23.5 % (too few seeds), 6 seeds needed.",
+    )
+
+
+def test_the_interval_of_a_skewed_mean_is_not_below_0() -> None:
+    # Means of JCT: 15 s four times, 505 s once; 113 -+ 272 s by Student's t.
+    place = compare_place(_rows({"fifo": [20.0, 20.0, 20.0, 20.0, 1000.0]}))
+    assert findings(place) == ("fifo: mean JCT 1 min 53 s (10 s to 20 min 55 s; 5 seeds).",)
 
 
 def test_single_runs_have_neither_interval_nor_verdict() -> None:

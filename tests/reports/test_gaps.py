@@ -87,12 +87,20 @@ def test_the_gap_in_mlflow_lies_in_its_interval() -> None:
 
 
 def test_the_interval_is_that_of_the_mean_where_all_bounds_are_equal() -> None:
-    values = np.array([12.0, 15.0, 30.0])
-    runs = pl.DataFrame({"value": values, "bound": [10.0, 10.0, 10.0]})
+    values = np.array([12.0, 15.0, 30.0, 20.0, 22.0])
+    runs = pl.DataFrame({"value": values, "bound": [10.0] * 5})
     found, mean = Gap("value", "bound", lower=True).interval(runs), mean_interval(values / 10 - 1)
     assert found is not None
     assert mean is not None
     assert (found.low, found.high) == pytest.approx((mean.low, mean.high))
+
+
+def test_a_gap_is_not_below_0_unless_a_run_was_sped_up() -> None:
+    # Mean 20 and standard deviation 22.36: the t interval of the gap is 1 -+ 2.776.
+    runs = pl.DataFrame({"value": [60.0, 10.0, 10.0, 10.0, 10.0], "bound": [10.0] * 5})
+    gap = Gap("value", "bound", lower=True)
+    ends = [gap.interval(runs), gap.interval(runs.with_columns(value=pl.col("value") - 1))]
+    assert [None if each is None else each.low for each in ends] == [0.0, -1.0]
 
 
 def test_one_run_has_the_gap_of_its_certificate() -> None:

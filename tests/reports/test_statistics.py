@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ray_sim.reports import statistics
+from ray_sim.reports.interval_text import interval_text
 from ray_sim.reports.statistics import (
+    FEWEST_VALUES,
     ConfidenceInterval,
     cohens_d_z,
     holm,
@@ -23,6 +25,7 @@ from ray_sim.reports.statistics import (
     sign_flip_p_value,
     superiority,
 )
+from ray_sim.reports.value_range import ValueRange, metric_range
 
 
 def _stream(seed: int = 0) -> np.random.Generator:
@@ -38,7 +41,7 @@ def test_samples_that_cannot_be_paired_are_refused() -> None:
         paired_difference(np.zeros(2), np.zeros(3))
 
 
-@pytest.mark.parametrize("pairs", [2, 5, 40])
+@pytest.mark.parametrize("pairs", [5, 7, 40])
 def test_the_interval_of_a_mean_is_that_of_the_t_test(pairs: int) -> None:
     sample = _stream(1).lognormal(7.0, 2.0, pairs)
     expected = stats.ttest_1samp(sample, 0.0).confidence_interval(0.95)
@@ -48,13 +51,55 @@ def test_the_interval_of_a_mean_is_that_of_the_t_test(pairs: int) -> None:
     assert found.high == pytest.approx(float(expected.high), rel=1e-12)
 
 
-def test_the_interval_of_three_values_by_hand() -> None:
+def test_intervals_of_three_values_by_hand() -> None:
     # Mean 4, standard deviation 2; t of 2 degrees of freedom has a closed form, 4.302653 at 97.5 %.
-    found = mean_interval(np.array([2.0, 4.0, 6.0]))
-    assert found is not None
+    sample = np.array([2.0, 4.0, 6.0])
     half = 0.95 * math.sqrt(2 / (4 * 0.975 * 0.025)) * 2 / math.sqrt(3)
-    assert found.low == pytest.approx(4 - half, rel=1e-9)
-    assert found.high == pytest.approx(4 + half, rel=1e-9)
+    assert _ends(mean_interval(sample, fewest=3)) == pytest.approx((4 - half, 4 + half), rel=1e-9)
+    # The logarithm of the mean has the half width of the mean over the mean.
+    factor = math.exp(half / 4)
+    times = _ends(mean_interval(sample, ValueRange.NOT_NEGATIVE, 3))
+    assert times == pytest.approx((4 / factor, 4 * factor), rel=1e-9)
+    # The logit of a mean of 0.4 has that of the mean over 0.4 (1 - 0.4), and odds of 0.4 / 0.6.
+    odds = [0.4 / 0.6 * math.exp(sign * half / 10 / (0.4 * 0.6)) for sign in (-1, 1)]
+    shares = _ends(mean_interval(sample / 10, ValueRange.SHARE, 3))
+    assert shares == pytest.approx([each / (1 + each) for each in odds], rel=1e-9)
+
+
+def _ends(interval: ConfidenceInterval | None) -> tuple[float, float]:
+    assert interval is not None
+    return interval.low, interval.high
+
+
+@given(st.lists(st.floats(0, 1), min_size=FEWEST_VALUES, max_size=9))
+def test_intervals_stay_in_the_range_of_the_values_and_hold_their_mean(values: list[float]) -> None:
+    sample = np.array(values)
+    low, high = _ends(mean_interval(sample, ValueRange.SHARE))
+    assert 0 <= low <= np.mean(sample) * (1 + 1e-9)
+    assert np.mean(sample) * (1 - 1e-9) <= high <= 1
+    low, high = _ends(mean_interval(sample * 1e6, ValueRange.NOT_NEGATIVE))
+    assert 0 <= low <= np.mean(sample) * 1e6 <= high * (1 + 1e-9)
+    ratio = ratio_interval(sample, sample[::-1])
+    assert ratio is None or ratio.low >= 0
+
+
+@pytest.mark.parametrize("values", ValueRange)
+def test_values_that_are_all_alike_have_an_interval_without_width(values: ValueRange) -> None:
+    for value in (0.0, 0.25, 1.0):
+        assert _ends(mean_interval(np.full(6, value), values)) == (value, value)
+
+
+def test_waits_of_which_all_but_one_are_0_have_an_interval() -> None:
+    low, high = _ends(mean_interval(np.array([0.0, 0.0, 0.0, 0.0, 100.0]), ValueRange.NOT_NEGATIVE))
+    assert 0 < low < 20 < 100 < high
+
+
+def test_a_metric_that_may_be_negative_keeps_the_t_interval() -> None:
+    assert metric_range("jct_s.mean") is metric_range("queue_s.p99") is ValueRange.NOT_NEGATIVE
+    assert metric_range("utilisation.gpu") is metric_range("restart_share") is ValueRange.SHARE
+    assert metric_range("welfare.surplus") is metric_range("policy_figures.x") is ValueRange.ANY
+    negative = np.array([-5.0, 1.0, 2.0, 3.0, 4.0])  # of a metric that should not be
+    assert mean_interval(negative, ValueRange.NOT_NEGATIVE) == mean_interval(negative)
 
 
 def test_an_end_of_the_interval_of_a_ratio_is_a_ratio_that_the_t_test_just_keeps() -> None:
@@ -71,14 +116,14 @@ def test_an_end_of_the_interval_of_a_ratio_is_a_ratio_that_the_t_test_just_keeps
 
 
 def test_over_a_constant_baseline_the_interval_of_the_ratio_is_that_of_the_mean() -> None:
-    sample = np.array([12.0, 15.0, 9.0, 20.0])
-    ratio, mean = ratio_interval(sample, np.full(4, 10.0)), mean_interval(sample)
+    sample = np.array([12.0, 15.0, 9.0, 20.0, 14.0])
+    ratio, mean = ratio_interval(sample, np.full(5, 10.0)), mean_interval(sample)
     assert ratio is not None
     assert mean is not None
     np.testing.assert_allclose([ratio.low, ratio.high], [mean.low / 10, mean.high / 10], rtol=1e-12)
 
 
-@given(st.lists(st.tuples(st.integers(1, 1000), st.integers(1, 1000)), min_size=2, max_size=9))
+@given(st.lists(st.tuples(st.integers(1, 1000), st.integers(1, 1000)), min_size=FEWEST_VALUES, max_size=9))
 def test_the_ratio_may_be_1_if_and_only_if_the_difference_may_be_0(pairs: list[tuple[int, int]]) -> None:
     sample, baseline = np.array(pairs, dtype=np.float64).T
     ratio, difference = ratio_interval(sample, baseline), mean_interval(sample - baseline)
@@ -88,24 +133,26 @@ def test_the_ratio_may_be_1_if_and_only_if_the_difference_may_be_0(pairs: list[t
         assert (ratio.low <= 1 <= ratio.high) == (difference.low <= 0 <= difference.high)
 
 
-def test_one_pair_has_no_interval() -> None:
-    assert mean_interval(np.array([4.0])) is None
-    assert ratio_interval(np.array([4.0]), np.array([2.0])) is None
+@pytest.mark.parametrize("seeds", [1, 2, 3, 4, 5])
+def test_fewer_than_five_seeds_have_no_interval(seeds: int) -> None:
+    sample = np.arange(1.0, seeds + 1)
+    assert (mean_interval(sample) is None) == (seeds < 5)
+    assert (ratio_interval(sample, sample + 20) is None) == (seeds < 5)
+    absent = {1: "-"}.get(seeds, "too few seeds")
+    assert interval_text(mean_interval(np.ones(seeds)), seeds) == (absent if seeds < 5 else "1 to 1")
 
 
-def test_pairs_that_are_all_alike_are_an_interval_without_width() -> None:
-    assert mean_interval(np.full(5, 3.0)) == ConfidenceInterval(3.0, 3.0)
-    assert ratio_interval(np.array([15.0, 18.0, 21.0]), np.array([10.0, 12.0, 14.0])) == ConfidenceInterval(
-        1.5, 1.5
-    )
+def test_equal_ratios_have_an_interval_without_width() -> None:
+    baseline = np.array([10.0, 12.0, 14.0, 16.0, 18.0])
+    assert ratio_interval(1.5 * baseline, baseline) == ConfidenceInterval(1.5, 1.5)
 
 
 def test_a_ratio_to_nothing_has_no_interval() -> None:
     assert ratio_of_means(np.ones(3), np.zeros(3)) is None
     assert ratio_of_means(np.ones(0), np.ones(0)) is None
     assert ratio_interval(np.ones(3), np.zeros(3)) is None
-    # Mean 1, standard deviation sqrt(3), 3 values: 1 -+ 4.3, so the baseline may be 0 and the ratio anything.
-    assert ratio_interval(np.array([3.0, 4.0, 5.0]), np.array([0.0, 0.0, 3.0])) is None
+    # Mean 1, standard deviation sqrt(5), 5 values: 1 -+ 2.8, so the baseline may be 0 and the ratio anything.
+    assert ratio_interval(np.arange(3.0, 8.0), np.array([0.0, 0.0, 0.0, 0.0, 5.0])) is None
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ray_sim.model.html import facts_html, table_html
 from ray_sim.model.readable import duration, number
 from ray_sim.reports.compare import in_seconds
+from ray_sim.reports.interval_text import bracketed, interval_text
 
 if TYPE_CHECKING:
     from ray_sim.experiments.capacity.report import PlanReport, Point, PolicyPlan
@@ -18,7 +19,7 @@ def points_columns(report: PlanReport) -> list[str]:
     request = report.request
     axes = [f"{axis.name}.count" for axis in request.choices.axes]
     share = request.goal.quantile is not None
-    columns = ["policy", *axes, "price", request.goal.key, "from", "to", "runs that meet it", "goal"]
+    columns = ["policy", *axes, "price", request.goal.key, "95 % interval", "runs that meet it", "goal"]
     bounds = [] if report.no_proof else ["share in time, any policy" if share else "bound, any policy"]
     return [*columns, *bounds]
 
@@ -33,9 +34,8 @@ def points_rows(report: PlanReport) -> list[list[object]]:
 
 
 def _cells(point: Point) -> list[object]:
-    low, high = (None, None) if point.interval is None else (point.interval.low, point.interval.high)
     met = "met" if point.met else "not met"
-    return [point.mean, low, high, f"{point.meeting} of {point.runs}", met]
+    return [point.mean, interval_text(point.interval, point.runs if math.isfinite(point.mean) else 0), f"{point.meeting} of {point.runs}", met]
 
 
 def _bound(point: Point) -> float | None:
@@ -64,8 +64,7 @@ def _mean_text(report: PlanReport, point: Point) -> str:
     if not math.isfinite(point.mean):
         return "jobs did not complete"
     text = duration if in_seconds(report.request.goal.key) else number
-    interval = point.interval
-    return text(point.mean) + ("" if interval is None else f" [{text(interval.low)}, {text(interval.high)}]")
+    return text(point.mean) + bracketed(point.interval, point.runs, text)
 
 
 def answers(report: PlanReport) -> list[tuple[str, object]]:

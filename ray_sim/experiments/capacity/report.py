@@ -16,6 +16,7 @@ from ray_sim.experiments.capacity.request import PlanRequest
 from ray_sim.experiments.capacity.search import within
 from ray_sim.experiments.sweep import SweepReport
 from ray_sim.reports.statistics import ConfidenceInterval, mean_interval
+from ray_sim.reports.value_range import metric_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Point:
     mean: float
     """Mean of the metric over seeds; infinite where jobs that count did not complete."""
     interval: ConfidenceInterval | None
-    """95 % interval of the mean; None for one run, and where the mean is infinite."""
+    """95 % interval of the mean; None for too few runs, and where the mean is infinite."""
     runs: int
     meeting: int
     """Number of runs that meet the goal by themselves."""
@@ -48,7 +49,7 @@ class Point:
             mix=mix,
             price=request.choices.price(mix),
             mean=mean,
-            interval=mean_interval(sample) if math.isfinite(mean) else None,
+            interval=mean_interval(sample, metric_range(request.goal.key)) if math.isfinite(mean) else None,
             runs=len(values),
             meeting=sum(map(request.goal.met, values)),
             met=request.goal.met(mean),

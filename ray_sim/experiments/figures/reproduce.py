@@ -192,7 +192,8 @@ def _points(figure: Figure, xs: Sequence[X], samples: Samples) -> list[Point]:
             if len(values):
                 printed = published.get(series, {}).get(x)
                 mean = float(values.mean())
-                points.append(Point(series, x, len(values), mean, mean_interval(values), printed))
+                interval = mean_interval(values, samples.range)
+                points.append(Point(series, x, len(values), mean, interval, printed))
     return points
 
 

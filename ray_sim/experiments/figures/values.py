@@ -10,6 +10,7 @@ from ray_sim.experiments.results.result_files import read_summary, read_timing
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.reports.shape_samples import Samples, X
+from ray_sim.reports.value_range import metric_range
 
 TIMING = "timing."
 """Beginning of the metrics that are wall-clock figures, from timing.json."""
@@ -48,7 +49,7 @@ def figure_samples(cells: Sequence[Cell], xs: Sequence[X], metric: str, store: R
         raise InvalidInputError(f"metric '{metric}' is null in all runs")
     if known and not values:
         raise UnknownNameError("metric", metric, known)
-    return Samples(values)
+    return Samples(values, metric_range(metric))
 
 
 def _entries(directory: Path, *, timing: bool) -> dict[str, object]:

@@ -245,7 +245,7 @@ class _Results(MlflowExperiment):
             manifest = read_manifest(store.run_directory(first.content_hash))
             params = [each for each in run_params(manifest, first) if each.key not in ("seed", "hash")]
             means = configuration_metrics(results.rows[group.label])
-            # Metrics cannot be removed, so an interval that no longer exists (one seed) becomes NaN.
+            # Metrics cannot be removed, so an interval that no longer exists (too few seeds) becomes NaN.
             earlier = self.client.get_run(run_id).data.metrics.keys() - means.keys()
             means |= dict.fromkeys((each for each in earlier if not each.startswith(TIMELINE)), math.nan)
             # Only the time distinguishes new means from earlier ones.

@@ -20,6 +20,7 @@ from ray_sim.model.units import FloatArray
 from ray_sim.reports.compare import lower_is_better
 from ray_sim.reports.statistics import mean_interval
 from ray_sim.reports.tables import GAPS, KEYS, SHARES, SWEEP_HEADINGS, Place, RunRow, run_table, sweep_table
+from ray_sim.reports.value_range import metric_range
 
 CONFIGURATION_TAG = "ray_sim.configuration"
 """Tag of the runs that the prepared page shows: one top-level run with metrics per configuration."""
@@ -124,7 +125,7 @@ def configuration_metrics(rows: Sequence[RunRow]) -> dict[str, float]:
 
     Returns
     -------
-    values by metric; from two runs on, the ends of an interval are ``<metric>.ci95_low`` and
+    values by metric; the ends of an interval, from `FEWEST_VALUES` runs on, are ``<metric>.ci95_low`` and
     ``<metric>.ci95_high``
     """
     (means,) = sweep_table(rows).drop(KEYS).to_dicts()
@@ -133,7 +134,8 @@ def configuration_metrics(rows: Sequence[RunRow]) -> dict[str, float]:
     for name in SWEEP_HEADINGS:
         if name in found and name in runs.columns and name not in SHARES:
             gap = GAPS.get(name)
-            interval = mean_interval(_floats(runs[name].drop_nulls())) if gap is None else gap.interval(runs)
+            values = _floats(runs[name].drop_nulls())
+            interval = mean_interval(values, metric_range(name)) if gap is None else gap.interval(runs)
             if interval is not None:
                 found |= dict(
                     zip((f"{name}{end}" for end in INTERVAL_ENDS), (interval.low, interval.high), strict=True)
