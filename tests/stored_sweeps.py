@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ray_sim.experiments.results.result_files import encode_result
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.scenario import Scenario
 from ray_sim.experiments.sweep_entries import Detail, Entry
+from ray_sim.model.result import RunResult
 from tests.results_by_hand import three_jobs
 
 WORKLOAD_SHA256 = "0123456789abcdef" * 4
@@ -40,15 +41,25 @@ def scaled(policies: Iterable[str], scales: Iterable[float], seeds: int) -> list
 
 
 def store_sweep(
-    root: Path, name: str, entries: dict[Entry, Scenario], detail: Detail = "numbers", first_s: float = 40.0
+    root: Path,
+    name: str,
+    entries: dict[Entry, Scenario],
+    detail: Detail = "numbers",
+    first_s: float = 40.0,
+    results: Sequence[RunResult | None] | None = None,
 ) -> ResultStore:
-    """Store results for a sweep: the i-th run has a mean JCT of (10 + `first_s` + i) / 2 seconds."""
+    """Store results for a sweep: the i-th run has a mean JCT of (10 + `first_s` + i) / 2 seconds.
+
+    With ``results`` the i-th run has the i-th of these, or is not finished.
+    """
     store = ResultStore(root)
     with store.writing(name):
         store.write_plan(name, entries, detail)
         for index, (entry, scenario) in enumerate(entries.items()):
             manifest = _manifest(entry, scenario)
-            store.put(entry.content_hash, encode_result(three_jobs(first_s + index), manifest))
+            result = three_jobs(first_s + index) if results is None else results[index]
+            if result is not None:
+                store.put(entry.content_hash, encode_result(result, manifest))
     return store
 
 

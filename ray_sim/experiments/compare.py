@@ -200,9 +200,9 @@ def _compare_places(
     for labels, members in sorted(map(_labelled, places.values()), key=itemgetter(0)):
         where = ", ".join(filter(None, labels))
         values = _values(members, metric)
-        if values.height < len(members):
-            notes.append(f"{where}: {len(members) - values.height} runs without {metric} left out")
-        policies = sorted(set(values["policy"]))
+        if without := values["value"].null_count():
+            notes.append(f"{where}: {without} runs without {metric} left out")
+        policies = sorted(set(values.drop_nulls("value")["policy"]))
         if baseline is not None and baseline not in policies:
             notes.append(f"{where}: left out, the baseline {baseline} has no run there")
             continue
@@ -229,7 +229,7 @@ def _labelled(runs: list[FoundRun]) -> tuple[tuple[str, str, str], list[FoundRun
 
 
 def _values(runs: Iterable[FoundRun], metric: str) -> pl.DataFrame:
-    """The runs that have the metric, in the form of `compare_policies`."""
+    """The runs in the form of `compare_policies`."""
     # The summary omits a reason that no job has; it counts as 0.
     absent = 0.0 if metric.startswith("reasons.") else None
     rows = [
@@ -237,7 +237,7 @@ def _values(runs: Iterable[FoundRun], metric: str) -> pl.DataFrame:
         for run in runs
     ]
     schema = {"policy": pl.String, "seed": pl.Int64, "value": pl.Float64, "completed": pl.Int64}
-    return pl.DataFrame(rows, schema=schema, orient="row").drop_nulls("value")
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def _group(

@@ -1,12 +1,12 @@
-"""Progress of a stored sweep: finished and failed runs, axes, and the best configuration so far."""
+"""Progress of a stored sweep: finished and failed runs, axes, and the policies ranked so far."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +15,12 @@ from ray_sim.experiments.results.result_files import read_summary
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import RaySimError
-from ray_sim.model.readable import number
-from ray_sim.reports.statistics import ConfidenceInterval, mean_interval
+from ray_sim.model.readable import first_and_others, number
+from ray_sim.model.units import FloatArray
+from ray_sim.reports.completions import completion_note, paired_by_seed
+from ray_sim.reports.interval_text import interval_text
+from ray_sim.reports.statistics import ROUNDING, ConfidenceInterval, mean_interval
+from ray_sim.reports.value_range import ValueRange
 
 SHOWN = 8
 """Values of an axis that are listed by name."""
@@ -27,27 +31,48 @@ READ_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A configuration, and its mean JCT over the seeds that are finished."""
+    """A policy that has the least mean JCT over the common seeds."""
 
     workload: str
     cluster: str
     setting: str
     policy: str
     runs: int
+    """Number of its runs in the mean: those of the common seeds."""
     seeds: int
     """Number of runs that it has when all are finished."""
     completed: float
     """Mean number of jobs that completed."""
     mean_jct_s: float
     interval: ConfidenceInterval | None
-    """95 % interval of the mean; None for one run."""
+    """95 % interval of the mean; None for too few runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Policies of one workload, cluster and setting by mean JCT, over the seeds that all have finished."""
+
+    place: str
+    label: str
+    """``least mean JCT``, or ``mean JCT`` where none is the least of several."""
+    best: tuple[Standing, ...]
+    """The policy with the least mean JCT, or those whose means are equal; empty where none is named."""
+    seeds: int
+    """Number of common seeds; 0 where no run depends on one."""
+    remark: str | None
+    """Why no policy is named, or that they complete different numbers of jobs."""
 
     @property
     def text(self) -> str:
-        """Mean, interval and number of runs, such as ``sjf: 5,310 s (4,900 to 5,720), 3 of 5 seeds``."""
-        interval = self.interval
-        shown = "" if interval is None else f" ({number(interval.low)} to {number(interval.high)})"
-        return f"{self.policy}: {number(self.mean_jct_s)} s{shown}, {self.runs} of {self.seeds} seeds"
+        """Text such as ``fifo and las, equal: 5,310 s (4,900 to 5,720) over 5 common seeds``."""
+        if not self.best:
+            return self.remark or ""
+        first = self.best[0]
+        names = " and ".join(each.policy for each in self.best) + (", equal" if len(self.best) > 1 else "")
+        ends = interval_text(first.interval, first.runs)
+        shown = "" if ends == "-" else f" ({ends})"
+        common = f" over {self.seeds} common seed{'s' if self.seeds > 1 else ''}" if self.seeds else ""
+        return "; ".join(filter(None, [f"{names}: {number(first.mean_jct_s)} s{shown}{common}", self.remark]))
 
 
 class Standings:
@@ -55,57 +80,74 @@ class Standings:
 
     def __init__(self, store: ResultStore, entries: Iterable[Entry]) -> None:
         self._store = store
-        self._groups: dict[str, list[Entry]] = {}
+        self._places: dict[tuple[str, str, str], dict[str, list[Entry]]] = {}
         for entry in entries:
-            self._groups.setdefault(replace(entry, seed=None).label, []).append(entry)
-        self._found: dict[str, tuple[float, int] | None] = {}
-        """Mean JCT and completed jobs by content hash; None where no job completed."""
+            place = entry.workload, entry.cluster, entry.setting
+            self._places.setdefault(place, {}).setdefault(entry.policy, []).append(entry)
+        self._found: dict[str, tuple[float | None, int]] = {}
+        """Mean JCT, None where no job completed, and completed jobs by content hash."""
 
     def update(self) -> None:
         """Read the results that are new."""
-        for entry in (one for group in self._groups.values() for one in group):
+        for entry in (one for place in self._places.values() for group in place.values() for one in group):
             if entry.content_hash not in self._found and self._store.has(entry.content_hash):
                 summary = read_summary(self._store.run_directory(entry.content_hash))
-                mean = summary.jct_s.mean
-                self._found[entry.content_hash] = None if mean is None else (mean, summary.completed)
+                self._found[entry.content_hash] = summary.jct_s.mean, summary.completed
 
     @property
     def done(self) -> int:
         """Number of finished runs at the last update."""
         return len(self._found)
 
-    def best(self) -> list[Standing]:
-        """For each workload, cluster and setting, the policy with the least mean JCT so far.
+    def rankings(self) -> list[Ranking]:
+        """Ranking of each workload, cluster and setting."""
+        return [
+            self._ranking(", ".join(filter(None, place)), groups) for place, groups in self._places.items()
+        ]
 
-        Of policies that complete different numbers of jobs those that complete more come first.
-        """
-        best: dict[tuple[str, str, str], Standing] = {}
-        for group in self._groups.values():
-            standing = self._standing(group)
-            if standing is None:
-                continue
-            place = standing.workload, standing.cluster, standing.setting
-            if place not in best or _rank(standing) < _rank(best[place]):
-                best[place] = standing
-        return list(best.values())
-
-    def _standing(self, group: Sequence[Entry]) -> Standing | None:
-        values = [found for one in group if (found := self._found.get(one.content_hash)) is not None]
-        if not values:
-            return None
-        means = np.array([mean for mean, _ in values])
-        first = group[0]
-        return Standing(
-            workload=first.workload,
-            cluster=first.cluster,
-            setting=first.setting,
-            policy=first.policy,
-            runs=len(values),
-            seeds=len(group),
-            completed=float(np.mean([completed for _, completed in values])),
-            mean_jct_s=float(means.mean()),
-            interval=mean_interval(means),
+    def _ranking(self, place: str, groups: Mapping[str, Sequence[Entry]]) -> Ranking:
+        """Ranking by mean JCT of the policies that complete the most jobs."""
+        jct_s: dict[str, dict[int | None, float]] = {policy: {} for policy in groups}
+        done: dict[str, dict[int | None, float]] = {policy: {} for policy in groups}
+        for entry in (one for group in groups.values() for one in group if one.content_hash in self._found):
+            mean_s, done[entry.policy][entry.seed] = self._found[entry.content_hash]
+            if mean_s is not None:
+                jct_s[entry.policy][entry.seed] = mean_s
+        if lacking := [policy for policy, runs in jct_s.items() if not runs]:
+            without = f"{len(lacking)} of {len(groups)} policies have no finished run with a completed job"
+            return Ranking(place, "mean JCT", (), 0, f"not ranked, {without}: {first_and_others(lacking)}")
+        means, completed = paired_by_seed(jct_s), paired_by_seed(done)
+        if not len(next(iter(means.values()))):
+            return Ranking(place, "mean JCT", (), 0, "not ranked, no seed is finished by all policies")
+        standings = [_standing(group, means[policy], completed[policy]) for policy, group in groups.items()]
+        least = min(standings, key=_rank)
+        best = tuple(
+            each
+            for each in standings
+            if each.completed == least.completed
+            and math.isclose(each.mean_jct_s, least.mean_jct_s, rel_tol=ROUNDING)
         )
+        drawn = any(each.seed is not None for group in groups.values() for each in group)
+        label = "least mean JCT" if len(groups) > 1 else "mean JCT"
+        remark = completion_note(
+            (policy, seed, jobs) for policy, runs in done.items() for seed, jobs in runs.items()
+        )
+        return Ranking(place, label, best, least.runs if drawn else 0, remark)
+
+
+def _standing(group: Sequence[Entry], jct_s: FloatArray, completed: FloatArray) -> Standing:
+    first = group[0]
+    return Standing(
+        workload=first.workload,
+        cluster=first.cluster,
+        setting=first.setting,
+        policy=first.policy,
+        runs=len(jct_s),
+        seeds=len(group),
+        completed=float(np.mean(completed)),
+        mean_jct_s=float(np.mean(jct_s)),
+        interval=mean_interval(jct_s, ValueRange.NOT_NEGATIVE),
+    )
 
 
 def _rank(standing: Standing) -> tuple[float, float]:
@@ -127,7 +169,7 @@ class LiveNote:
         self._best = ""
 
     def text(self, failed: int, *, last: bool = False) -> str:
-        """Text such as ``(1 failed) least mean JCT: sjf: 5,310 s, 1 of 1 seeds``.
+        """Text such as ``(1 failed) least mean JCT: sjf: 5,310 s over 1 common seed``.
 
         The ``last`` text of a sweep stays on the screen, and so is of all results.
         """
@@ -136,9 +178,11 @@ class LiveNote:
             self._read_at = now
             with suppress(RaySimError, OSError):  # a result that is being replaced
                 self._standings.update()
-            best = self._standings.best()
-            place = f" in {_place(best[0])}" if len(best) > 1 else ""
-            self._best = f"least mean JCT{place}: {best[0].text}" if best else ""
+            rankings = self._standings.rankings() if self._standings.done else []
+            if rankings:
+                shown = next((each for each in rankings if each.best), rankings[0])
+                place = f" in {shown.place}" if len(rankings) > 1 else ""
+                self._best = f"{shown.label}{place}: {shown.text}"
         return " ".join(filter(None, [f"({failed} failed)" if failed else "", self._best]))
 
 
@@ -156,8 +200,8 @@ class SweepInfo:
     policies: tuple[str, ...]
     seeds: tuple[int, ...]
     """Seeds of the runs that draw."""
-    best: tuple[Standing, ...]
-    """The best policy so far of each workload, cluster and setting."""
+    rankings: tuple[Ranking, ...]
+    """Ranking of the policies so far, of each workload, cluster and setting."""
 
     def rows(self) -> list[tuple[str, object]]:
         """Label and value of each line of the printed table."""
@@ -168,30 +212,29 @@ class SweepInfo:
             "policies": self.policies,
             "seeds": tuple(map(str, self.seeds)),
         }
-        places = [f"{_place(each)}: " if len(self.best) > 1 else "" for each in self.best]
         return [
             ("sweep", self.name),
             ("done", f"{self.done:,} of {self.runs:,}"),
             *([("failed", self.failed)] if self.failed else []),
             *((label, _listing(values)) for label, values in axes.items() if values),
             *(
-                ("least mean JCT so far", place + each.text)
-                for place, each in zip(places, self.best, strict=True)
+                (f"{each.label} so far", (f"{each.place}: " if len(self.rankings) > 1 else "") + each.text)
+                for each in self.rankings
             ),
         ]
 
     def to_dict(self) -> dict[str, object]:
-        """Plain nested dict for JSON."""
-        return asdict(self)
+        """Plain nested dict for JSON; ``best`` has the policies of all rankings, ``remarks`` is by place."""
+        content = asdict(self)
+        del content["rankings"]
+        content["best"] = [asdict(best) for each in self.rankings for best in each.best]
+        content["remarks"] = {each.place: each.remark for each in self.rankings if each.remark}
+        return content
 
 
 def _listing(values: Sequence[str]) -> str:
     more = f", and {len(values) - SHOWN:,} more" if len(values) > SHOWN else ""
     return f"{len(values):,}: {', '.join(values[:SHOWN])}{more}"
-
-
-def _place(standing: Standing) -> str:
-    return ", ".join(filter(None, [standing.workload, standing.cluster, standing.setting]))
 
 
 def describe_sweep(directory: Path) -> SweepInfo:
@@ -216,7 +259,7 @@ def describe_sweep(directory: Path) -> SweepInfo:
         settings=_each(entry.setting for entry in entries),
         policies=_each(entry.policy for entry in entries),
         seeds=tuple(sorted({entry.seed for entry in entries if entry.seed is not None})),
-        best=tuple(standings.best()),
+        rankings=tuple(standings.rankings()),
     )
 
 

@@ -15,7 +15,7 @@ import polars as pl
 
 from ray_sim.reports.compare import PolicyComparison, SignificanceVerdict, compare_policies
 from ray_sim.reports.gaps import Gap
-from ray_sim.reports.statistics import LEVEL
+from ray_sim.reports.statistics import LEVEL, ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,6 @@ QUESTIONS = (
     Question("cross_server_gb", "Traffic between servers", "GB", of_completed=True),
     Question("decision_ms", "Decision time per job", "ms"),
 )
-
-ROUNDING = 1e-12
-"""Means whose relative difference is less are equal: sums of the same values in another order differ so."""
 
 SENSITIVE = ("jct_mean_s", "utility", "due_share", "fairness")
 """Questions whose conclusions are tested for sensitivity."""

@@ -8,6 +8,7 @@ import polars as pl
 
 from ray_sim.model.readable import number
 from ray_sim.reports.arena import LEVEL_WITH_BEST, QUESTIONS, Question
+from ray_sim.reports.completions import completion_note
 from ray_sim.reports.page import Cell, Page, Picture, Section, Table, frame_table
 from ray_sim.reports.plots import heat_map_svg
 
@@ -44,6 +45,7 @@ def arena_page(
         sections=(
             *_missing(missing, planned),
             Section("Who is best where", tables=tuple(best_table(part, most=MOST_NAMES) for part in parts)),
+            *_completions(scores),
             *(_question(question, parts) for question in QUESTIONS),
             Section("What the policies are told", tables=(_knows(knows),)),
             Section("What knowledge is worth", tables=(_knowledge(knowledge),)),
@@ -81,6 +83,16 @@ def _parts(standings: pl.DataFrame, changed: Collection[str]) -> list[pl.DataFra
     """Standings of the places that stand alone, then of those that change another; empty ones left out."""
     changes = pl.col("place").is_in(list(changed))
     return [part for part in (standings.filter(~changes), standings.filter(changes)) if not part.is_empty()]
+
+
+def _completions(scores: pl.DataFrame) -> tuple[Section, ...]:
+    """Remarks on the places whose policies complete different numbers of jobs."""
+    notes = {
+        str(place): completion_note(here.select("policy", "seed", "completed").iter_rows())
+        for (place,), here in scores.group_by("place", maintain_order=True)
+    }
+    facts = tuple((place, note) for place, note in notes.items() if note)
+    return (Section("Jobs that did not complete", facts=facts),) if facts else ()
 
 
 def _question(question: Question, parts: Sequence[pl.DataFrame]) -> Section:

@@ -13,6 +13,7 @@ from ray_sim.model.distribution import Distribution
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
+from ray_sim.reports.completions import completion_note
 from ray_sim.reports.statistics import (
     LEVEL,
     ConfidenceInterval,
@@ -94,6 +95,8 @@ class GroupComparison:
     baseline_mean: float
     """Mean over all seeds of the baseline."""
     baseline_runs: int
+    common_seeds: int
+    """Number of seeds that all policies have; 1 if none depends on one."""
     policies: tuple[PolicyComparison, ...]
     notes: tuple[str, ...]
     """Remarks that limit the meaning of the numbers."""
@@ -133,8 +136,8 @@ def compare_policies(
 
     Parameters
     ----------
-    runs : columns policy, seed (null if the run depends on no seed), value (of the metric, not
-        null), completed (jobs); one row per run, at least two policies
+    runs : columns policy, seed (null if the run depends on no seed), value (of the metric; null where
+        no job completed), completed (jobs); one row per run, at least two policies with values
     baseline : label of a policy; by default the policy with the best mean over the seeds of all policies
     lower : whether lower values are better; by default as the metric has it
 
@@ -143,9 +146,10 @@ def compare_policies(
     UnknownNameError : no such baseline
     """
     sign = 1.0 if (lower_is_better(metric) if lower is None else lower) else -1.0
-    parts = runs.sort("policy", "seed").partition_by("policy", as_dict=True)
+    parts = runs.drop_nulls("value").sort("policy", "seed").partition_by("policy", as_dict=True)
     by_policy = {str(policy): frame for (policy,), frame in parts.items()}
-    base = _best(by_policy, sign) if baseline is None else find_baseline(baseline, by_policy)
+    common = _common_seeds(by_policy)
+    base = _best(by_policy, common, sign) if baseline is None else find_baseline(baseline, by_policy)
     pairs = {
         policy: paired_rows(frame, by_policy[base], ["seed"])
         for policy, frame in by_policy.items()
@@ -155,13 +159,19 @@ def compare_policies(
         [_compare(policy, by_policy[policy].height, rows, sign) for policy, rows in pairs.items()], sign
     )
     compared.sort(key=lambda each: (each.difference is None, sign * (each.difference or 0.0), each.policy))
+    completions = completion_note(runs.select("policy", "seed", "completed").iter_rows())
     return GroupComparison(
         metric=metric,
         baseline=base,
         baseline_mean=_mean(by_policy[base]["value"]),
         baseline_runs=by_policy[base].height,
+        common_seeds=1 if common is None else len(common),
         policies=tuple(compared),
-        notes=(*_pair_notes(compared), *_seed_notes(by_policy, base, pairs), *_completion_notes(pairs, base)),
+        notes=(
+            *_pair_notes(compared),
+            *_seed_notes(by_policy, base, pairs),
+            *([completions] if completions else []),
+        ),
     )
 
 
@@ -200,14 +210,18 @@ def paired_rows(rows: pl.DataFrame, baseline: pl.DataFrame, keys: Sequence[str])
     return both.with_columns(seed=pl.coalesce("seed", "seed_baseline"))
 
 
-def _best(by_policy: Mapping[str, pl.DataFrame], sign: float) -> str:
-    """The policy with the best mean over the common seeds, or over its own seeds if none are common."""
+def _common_seeds(by_policy: Mapping[str, pl.DataFrame]) -> list[int] | None:
+    """Seeds that all policies have whose runs depend on one; None if there is no such policy."""
     seeded = [set(frame["seed"]) for frame in by_policy.values() if frame["seed"].count()]
-    common = list(set.intersection(*seeded)) if seeded else []
+    return sorted(set.intersection(*seeded)) if seeded else None
+
+
+def _best(by_policy: Mapping[str, pl.DataFrame], common: Sequence[int] | None, sign: float) -> str:
+    """The policy with the best mean over the common seeds, or over its own seeds if none are common."""
 
     def score(policy: str) -> tuple[float, str]:
         frame = by_policy[policy]
-        shared = frame.filter(pl.col("seed").is_null() | pl.col("seed").is_in(common))
+        shared = frame.filter(pl.col("seed").is_null() | pl.col("seed").is_in(common or []))
         return sign * _mean((shared if shared.height else frame)["value"]), policy
 
     return min(by_policy, key=score)
@@ -289,15 +303,6 @@ def _seed_notes(
             left_out = by_policy[one].height - rows.height
             if left_out:
                 yield f"{left_out} of {by_policy[one].height} seeds of {one} left out: {other} lacks them"
-
-
-def _completion_notes(pairs: Mapping[str, pl.DataFrame], base: str) -> Iterator[str]:
-    for policy, rows in pairs.items():
-        if not rows["completed"].equals(rows["completed_baseline"].alias("completed")):
-            yield (
-                f"{policy} completes {_mean(rows['completed']):,.1f} jobs on average, "
-                f"{base} {_mean(rows['completed_baseline']):,.1f}; times are over completed jobs only"
-            )
 
 
 def _floats(column: pl.Series) -> FloatArray:

@@ -61,6 +61,8 @@ class FigureResult:
     """Where each file comes from that is not here, by name; the figure did not run if there is any."""
     error: str | None = None
     """Why the figure cannot be judged."""
+    completions: str | None = None
+    """Remark on series that complete different numbers of jobs at the same x; null where there are none."""
 
     @property
     def off_scale(self) -> tuple[Point, ...]:
@@ -96,8 +98,9 @@ class FigureResult:
             return f"Not run, as data is missing. {where}"
         if self.error is not None:
             return f"Failed. {self.error}"
+        remarks = [f"{self.completions}."] if self.completions else []
         if not self.checks:
-            return f"{self.done} of {self.planned} runs finished; no verdict."
+            return " ".join([f"{self.done} of {self.planned} runs finished; no verdict.", *remarks])
         parts = [
             f"{verdict.capitalize()}: {'; '.join(names)}."
             for verdict in ShapeVerdict
@@ -105,7 +108,7 @@ class FigureResult:
         ]
         if self.done < self.planned:
             parts.append(f"{self.planned - self.done} of {self.planned} runs are missing.")
-        return " ".join(parts)
+        return " ".join([*parts, *remarks])
 
     @property
     def remark(self) -> str:

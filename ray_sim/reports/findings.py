@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from ray_sim.reports.compare import (
     lower_is_better,
 )
 from ray_sim.reports.interval_text import interval_text
-from ray_sim.reports.statistics import mean_interval
+from ray_sim.reports.statistics import ROUNDING, mean_interval
 from ray_sim.reports.tables import Place, RunRow, sweep_table
 from ray_sim.reports.value_range import metric_range
 
@@ -71,16 +72,13 @@ def compare_place(rows: Sequence[RunRow]) -> PlaceComparison:
     """
     summaries = [(row, row.summary.flat()) for row in rows]
     metric = default_metric([flat for _, flat in summaries])
-    found = [
-        (row.policy, row.seed, flat[metric], row.summary.completed)
-        for row, flat in summaries
-        if metric in flat
-    ]
+    found = [(row.policy, row.seed, flat.get(metric), row.summary.completed) for row, flat in summaries]
     runs = pl.DataFrame(found, schema=_RUNS, orient="row")
-    policies = runs["policy"].unique(maintain_order=True)
+    valued = runs.drop_nulls("value")
+    policies = valued["policy"].unique(maintain_order=True)
     return PlaceComparison(
         metric=metric,
-        values={policy: runs.filter(policy=policy)["value"].to_numpy() for policy in policies},
+        values={policy: valued.filter(policy=policy)["value"].to_numpy() for policy in policies},
         comparison=compare_policies(runs, metric) if len(policies) > 1 else None,
     )
 
@@ -90,8 +88,8 @@ def findings(place: PlaceComparison) -> tuple[str, ...]:
     compared = place.comparison
     if compared is None:
         return tuple(f"{policy}: {place.name} {_mean(place, policy)}." for policy in place.values)
-    best, extreme = compared.baseline, "least" if lower_is_better(place.metric) else "highest"
-    sentences = [f"{best} has the {extreme} {place.name}: {_mean(place, best)}."]
+    best = compared.baseline
+    sentences = [f"{_best(compared, place)}: {_mean(place, best)}."]
     for verdict, begin in _VERDICTS.items():
         policies = [each for each in compared.policies if each.verdict is verdict]
         if policies:
@@ -100,9 +98,28 @@ def findings(place: PlaceComparison) -> tuple[str, ...]:
     return (*sentences, *(f"{note}." for note in compared.notes))
 
 
+def _best(compared: GroupComparison, place: PlaceComparison) -> str:
+    """Begin of the sentence on the best policy, and on those whose means are equal to its mean."""
+    if not compared.common_seeds:
+        return f"No seed is common to all policies, so none has the best {place.name}. {compared.baseline}"
+    extreme = "least" if lower_is_better(place.metric) else "highest"
+    equal = [each.policy for each in compared.policies if _is_tie(each)]
+    if equal:
+        return f"{' and '.join([compared.baseline, *equal])} have the same, {extreme} {place.name}"
+    return f"{compared.baseline} has the {extreme} {place.name}"
+
+
+def _is_tie(each: PolicyComparison) -> bool:
+    return (
+        each.mean is not None
+        and each.baseline_mean is not None
+        and math.isclose(each.mean, each.baseline_mean, rel_tol=ROUNDING)
+    )
+
+
 def compare_places(rows: Iterable[RunRow]) -> dict[Place, PlaceComparison]:
     """`compare_place` of the runs of each workload, cluster and setting, in order of appearance."""
-    return {place: compare_place(runs) for place, runs in _by_place(rows).items()}
+    return {place: compare_place(runs) for place, runs in by_place(rows).items()}
 
 
 def sweep_findings(
@@ -114,14 +131,15 @@ def sweep_findings(
     ----------
     comparisons : those of `rows`
     """
-    means = {place: sweep_table(runs) for place, runs in _by_place(rows).items()}
+    means = {place: sweep_table(runs) for place, runs in by_place(rows).items()}
     return {
         place: tuple(filter(None, [*findings(compared), certificate_text(means[place])]))
         for place, compared in comparisons.items()
     }
 
 
-def _by_place(rows: Iterable[RunRow]) -> dict[Place, list[RunRow]]:
+def by_place(rows: Iterable[RunRow]) -> dict[Place, list[RunRow]]:
+    """Runs by workload, cluster and setting, in order of appearance."""
     places: dict[Place, list[RunRow]] = {}
     for row in rows:
         places.setdefault((row.workload, row.cluster, row.setting), []).append(row)

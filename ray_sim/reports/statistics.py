@@ -20,6 +20,9 @@ The rule: the least number from which intervals of means hold the true mean in m
 normal values, exponential values, and exponential values half of which are 0, as waits are (docs/compare.md).
 """
 
+ROUNDING = 1e-12
+"""Means whose relative difference is less are equal: sums of the same values in another order differ so."""
+
 PERMUTATIONS = 9_999
 """Number of random sign flips; up to 13 pairs have fewer flips in all, and the test counts every one."""
 

@@ -115,7 +115,7 @@ def test_the_first_line_of_a_description_has_the_first_finding_of_any_place() ->
 
 @LONG
 def test_a_sweep_over_a_number_has_lines_with_a_point_per_value(client: MlflowClient, tmp_path: Path) -> None:
-    store = store_sweep(tmp_path / "results", "study", numbered(scaled(["fifo", "sjf"], SCALES, 2)))
+    store = store_sweep(tmp_path / "results", "study", numbered(scaled(["fifo", "sjf"], SCALES, 5)))
     log_stores([store.root])
     lines = _runs(client, LINE_TAG)
     assert sorted(lines) == ["fifo", "sjf"]
@@ -124,8 +124,8 @@ def test_a_sweep_over_a_number_has_lines_with_a_point_per_value(client: MlflowCl
         for key in ("workload.load_scale", "jct_s.mean", "jct_s.mean.ci95_low")
     }
     assert history["workload.load_scale"] == list(enumerate(SCALES))
-    # Runs of sjf are 2, 3, 6, 7, 10 and 11: mean JCTs (10 + 40 + i) / 2, so (26 + 26.5) / 2 at first.
-    assert history["jct_s.mean"] == [(0, 26.25), (1, 28.25), (2, 30.25)]
+    # Runs of sjf are 5 to 9, 15 to 19 and 25 to 29: mean JCTs (10 + 40 + i) / 2, so (50 + 7) / 2 at first.
+    assert history["jct_s.mean"] == [(0, 28.5), (1, 33.5), (2, 38.5)]
     assert len(history["jct_s.mean.ci95_low"]) == 3
     state = _state(_experiment(client))
     charts = state["compareRunCharts"]

@@ -45,7 +45,7 @@ def test_a_sweep_is_reported_with_what_failed_and_what_is_missing(sweep: Path, t
     report = write_report(sweep, tmp_path / "report.html")
     [finding] = report.findings.values()
     assert finding.startswith(
-        "fifo has the least mean JCT: 25 s (one run). Not tested against fifo: sjf +0 %."
+        "fifo and sjf have the same, least mean JCT: 25 s (one run). Not tested against fifo: sjf +0 %."
     )
     written = report.to_dict()
     assert written.pop("findings") == {"week/days, edge": finding}

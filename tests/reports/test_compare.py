@@ -178,7 +178,8 @@ def test_unequal_numbers_of_completed_jobs_are_said() -> None:
     runs = _runs(fifo=_over(7, 10.0), las=_over(7, 12.0))
     fewer = runs.with_columns(completed=pl.when(policy="las").then(8).otherwise("completed"))
     assert compare_policies(fewer, "jct_s.mean").notes == (
-        "las completes 8.0 jobs on average, fifo 10.0; times are over completed jobs only",
+        "different numbers of completed jobs, on average 8 (las) to 10 (fifo); times are over completed jobs "
+        "only",
     )
 
 

@@ -27,7 +27,7 @@ def test_the_best_policy_comes_first_and_the_others_by_verdict() -> None:
     found = findings(compare_place(_rows({"sjf": sjf, "fifo": fifo, "twin": list(fifo)})))
     # The deviation of 0, 1, ..., 9 is 3.028 and the t quantile 2.262: 2.262 * 3.028 / sqrt(10) = 2.17.
     assert found == (
-        "fifo has the least mean JCT: 30 s (27 s to 32 s; 10 seeds).",
+        "fifo and twin have the same, least mean JCT: 30 s (27 s to 32 s; 10 seeds).",
         "Worse than fifo: sjf +100 % (+100 to +100).",
         "Not distinguishable from fifo: twin +0 % (+0 to +0).",
     )
@@ -45,6 +45,13 @@ def test_the_interval_of_a_skewed_mean_is_not_below_0() -> None:
     # Means of JCT: 15 s four times, 505 s once; 113 -+ 272 s by Student's t.
     place = compare_place(_rows({"fifo": [20.0, 20.0, 20.0, 20.0, 1000.0]}))
     assert findings(place) == ("fifo: mean JCT 1 min 53 s (10 s to 20 min 55 s; 5 seeds).",)
+
+
+def test_no_policy_is_the_best_without_a_common_seed() -> None:
+    rows = [*_rows({"fifo": [40.0]}), *_rows({"sjf": [50.0, 60.0]})[1:]]
+    assert findings(compare_place(rows))[0] == (
+        "No seed is common to all policies, so none has the best mean JCT. fifo: 25 s (one run)."
+    )
 
 
 def test_single_runs_have_neither_interval_nor_verdict() -> None:

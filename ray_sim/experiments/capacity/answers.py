@@ -35,7 +35,12 @@ def points_rows(report: PlanReport) -> list[list[object]]:
 
 def _cells(point: Point) -> list[object]:
     met = "met" if point.met else "not met"
-    return [point.mean, interval_text(point.interval, point.runs if math.isfinite(point.mean) else 0), f"{point.meeting} of {point.runs}", met]
+    return [
+        point.mean,
+        interval_text(point.interval, point.runs if math.isfinite(point.mean) else 0),
+        f"{point.meeting} of {point.runs}",
+        met,
+    ]
 
 
 def _bound(point: Point) -> float | None:
