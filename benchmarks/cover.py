@@ -73,26 +73,15 @@ def cover_of_bootstrap_t(kind: str, seeds: int, samples: int = 1_000, resamples:
     return _share_with(mean, (_bootstrap_t(sample, stream, resamples) for sample in drawn))
 
 
-def ratios(kind: str, seeds: int, samples: int = SAMPLES) -> list[bool | None]:
-    """Whether each interval of a ratio of means holds the true ratio; None where it has no bounds.
+def cover_of_ratio(kind: str, seeds: int, samples: int = SAMPLES) -> float:
+    """Share of intervals of a ratio that hold the true ratio, among those that have bounds.
 
     The baseline is one of `VALUES`, and each run's ratio to it varies by 10 %.
     """
     stream = _stream(f"ratio {kind}", seeds)
     baseline, _ = _values(kind, stream, (samples, seeds))
     sample = _RATIO * baseline * stream.normal(1.0, 0.1, baseline.shape)
-    found = (ratio_interval(*pair, fewest=2) for pair in zip(sample, baseline, strict=True))
-    return [None if each is None else each.low <= _RATIO <= each.high for each in found]
-
-
-def cover_of_ratio(kind: str, seeds: int, samples: int = SAMPLES) -> float:
-    """Share of intervals of a ratio that hold the true ratio, among those that have bounds."""
-    return float(np.mean([each for each in ratios(kind, seeds, samples) if each is not None]))
-
-
-def ratios_with_bounds(kind: str, seeds: int) -> float:
-    """Share of intervals of a ratio that have bounds."""
-    return float(np.mean([each is not None for each in ratios(kind, seeds)]))
+    return _share_with(_RATIO, map(partial(ratio_interval, fewest=2), sample, baseline))
 
 
 def _values(kind: str, stream: np.random.Generator, shape: tuple[int, int]) -> tuple[FloatArray, float]:
@@ -155,7 +144,6 @@ def _main() -> None:
     _print_table("cover of means by t, seeds", SEEDS, of_each(plain, VALUES))
     _print_table("cover of means by bootstrap-t, seeds", SEEDS[2:7], of_each(cover_of_bootstrap_t, VALUES))
     _print_table("cover of ratios, seeds", SEEDS, of_each(cover_of_ratio, VALUES))
-    _print_table("ratios with bounds, seeds", SEEDS, of_each(ratios_with_bounds, VALUES))
     _print_table("false alarms, seeds", (7, 10, 20), of_each(false_alarms, DISTRIBUTIONS))
 
 

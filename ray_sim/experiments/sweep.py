@@ -22,10 +22,9 @@ from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.experiments.tracking.experiment import Logged
 from ray_sim.experiments.tracking.log import log_sweep
 from ray_sim.model.errors import RaySimError, RunFailedError
-from ray_sim.reports.completions import completion_note
-from ray_sim.reports.findings import by_place
+from ray_sim.reports.completions import completion_notes
 from ray_sim.reports.notebook_tables import means_table, page_table_html
-from ray_sim.reports.tables import RunRow, first_warnings, place_title, sweep_table
+from ray_sim.reports.tables import first_warnings, place_title, sweep_table
 from workloads.files import refuse_url
 from workloads.sources import Source
 
@@ -184,6 +183,10 @@ def run_sweep(
                 remove_directory(path)
     missing = len(entries) - len(outcomes)
     rows = list(store.rows(finished))
+    completed = completion_notes(
+        (place_title((row.workload, row.cluster, row.setting)), row.policy, row.seed, row.summary.completed)
+        for row in rows
+    )
     return SweepReport(
         name=sweep.name,
         directory=directory,
@@ -200,18 +203,10 @@ def run_sweep(
         failures=tuple(outcome for outcome in outcomes if outcome.error is not None),
         retried=tuple(outcome for outcome in outcomes if outcome.lost),
         table=sweep_table(rows),
-        warnings={**_completions(rows), **first_warnings(rows)},
+        warnings={**completed, **first_warnings(rows)},
         logged=log.logged,
         tracking_error=log.error,
     )
-
-
-def _completions(rows: Iterable[RunRow]) -> dict[str, str]:
-    notes = {
-        place_title(place): completion_note((row.policy, row.seed, row.summary.completed) for row in runs)
-        for place, runs in by_place(rows).items()
-    }
-    return {place: note for place, note in notes.items() if note}
 
 
 def _gather(

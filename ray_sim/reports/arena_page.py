@@ -8,7 +8,7 @@ import polars as pl
 
 from ray_sim.model.readable import number
 from ray_sim.reports.arena import LEVEL_WITH_BEST, QUESTIONS, Question
-from ray_sim.reports.completions import completion_note
+from ray_sim.reports.completions import completion_notes
 from ray_sim.reports.page import Cell, Page, Picture, Section, Table, frame_table
 from ray_sim.reports.plots import heat_map_svg
 
@@ -87,11 +87,10 @@ def _parts(standings: pl.DataFrame, changed: Collection[str]) -> list[pl.DataFra
 
 def _completions(scores: pl.DataFrame) -> tuple[Section, ...]:
     """Remarks on the places whose policies complete different numbers of jobs."""
-    notes = {
-        str(place): completion_note(here.select("policy", "seed", "completed").iter_rows())
-        for (place,), here in scores.group_by("place", maintain_order=True)
-    }
-    facts = tuple((place, note) for place, note in notes.items() if note)
+    notes: dict[str, str] = completion_notes(
+        scores.select("place", "policy", "seed", "completed").iter_rows()
+    )
+    facts = tuple(notes.items())
     return (Section("Jobs that did not complete", facts=facts),) if facts else ()
 
 

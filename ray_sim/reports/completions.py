@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeVar
 
 import numpy as np
 
 from ray_sim.model.readable import number
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.shape_samples import Samples
+
+PlaceT = TypeVar("PlaceT", bound=Hashable)
 
 
 def paired_by_seed(values: Mapping[str, Mapping[int | None, float]]) -> dict[str, FloatArray]:
@@ -37,3 +40,11 @@ def completion_note(runs: Iterable[tuple[str, int | None, float]]) -> str | None
         f"different numbers of completed jobs, on average {number(means[least])} ({least}) to "
         f"{number(means[most])} ({most}); times are over completed jobs only"
     )
+
+
+def completion_notes(runs: Iterable[tuple[PlaceT, str, int | None, float]]) -> dict[PlaceT, str]:
+    """`completion_note` of the runs of each place, or value of x; those without a remark are left out."""
+    places: dict[PlaceT, list[tuple[str, int | None, float]]] = {}
+    for place, label, seed, completed in runs:
+        places.setdefault(place, []).append((label, seed, completed))
+    return {place: note for place, here in places.items() if (note := completion_note(here))}

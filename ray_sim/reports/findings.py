@@ -119,7 +119,7 @@ def _is_tie(each: PolicyComparison) -> bool:
 
 def compare_places(rows: Iterable[RunRow]) -> dict[Place, PlaceComparison]:
     """`compare_place` of the runs of each workload, cluster and setting, in order of appearance."""
-    return {place: compare_place(runs) for place, runs in by_place(rows).items()}
+    return {place: compare_place(runs) for place, runs in _by_place(rows).items()}
 
 
 def sweep_findings(
@@ -131,15 +131,14 @@ def sweep_findings(
     ----------
     comparisons : those of `rows`
     """
-    means = {place: sweep_table(runs) for place, runs in by_place(rows).items()}
+    means = {place: sweep_table(runs) for place, runs in _by_place(rows).items()}
     return {
         place: tuple(filter(None, [*findings(compared), certificate_text(means[place])]))
         for place, compared in comparisons.items()
     }
 
 
-def by_place(rows: Iterable[RunRow]) -> dict[Place, list[RunRow]]:
-    """Runs by workload, cluster and setting, in order of appearance."""
+def _by_place(rows: Iterable[RunRow]) -> dict[Place, list[RunRow]]:
     places: dict[Place, list[RunRow]] = {}
     for row in rows:
         places.setdefault((row.workload, row.cluster, row.setting), []).append(row)

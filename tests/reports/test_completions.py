@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ray_sim.reports.completions import completion_note
+from ray_sim.reports.completions import completion_note, completion_notes
 
 
 def test_equal_numbers_with_each_common_seed_need_no_remark() -> None:
@@ -20,3 +20,9 @@ def test_the_least_and_the_most_are_named() -> None:
         "different numbers of completed jobs, on average 0.5 (sjf) to 10 (fifo); times are over completed "
         "jobs only"
     )
+
+
+def test_places_are_compared_each_by_itself() -> None:
+    runs = [("edge", "fifo", 0, 3), ("pool", "fifo", 0, 5), ("edge", "las", 0, 3), ("pool", "las", 0, 4)]
+    (place,) = completion_notes(runs)
+    assert place == "pool"

@@ -47,3 +47,8 @@ def test_points_without_a_place_on_a_logarithmic_axis_are_counted() -> None:
     assert "1 of 8 points are not above 0, so a logarithmic axis lacks them" in on_y
     on_x = caption(replace(RESULT, x=Axis("servers", log=True)))
     assert "4 of 8 points are not above 0" in on_x
+
+
+def test_the_answer_says_that_series_complete_different_numbers_of_jobs() -> None:
+    answer = replace(RESULT, completions="At x = 2: different numbers of completed jobs").answer
+    assert answer.endswith("no verdict. At x = 2: different numbers of completed jobs.")

@@ -16,7 +16,7 @@ from ray_sim.experiments.sweep import SweepProgress, SweepReport, run_sweep
 from ray_sim.experiments.sweep_entries import Configuration, Sweep
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.reports.compare import lower_is_better
-from ray_sim.reports.completions import completion_note
+from ray_sim.reports.completions import completion_notes
 from ray_sim.reports.figure_page import figures_page
 from ray_sim.reports.figure_result import Axis, FigureResult, Point
 from ray_sim.reports.shape_check import Check
@@ -167,10 +167,11 @@ def figure_result(figure: Figure, store: ResultStore, *, verdicts: bool = True) 
 def _completions(figure: Figure, xs: Sequence[X], store: ResultStore) -> str | None:
     """Remark on the first x at which series complete different numbers of jobs, and the number of others."""
     completed = figure_samples(figure.cells, xs, "completed", store).values
-    runs: dict[X, list[tuple[str, int | None, float]]] = {x: [] for x in xs}
-    for (series, x), by_seed in completed.items():
-        runs[x] += [(series, seed, jobs) for seed, jobs in by_seed.items()]
-    notes = {x: note for x, here in runs.items() if (note := completion_note(here))}
+    notes = completion_notes(
+        (x, series, seed, jobs)
+        for (series, x), by_seed in completed.items()
+        for seed, jobs in by_seed.items()
+    )
     if not notes:
         return None
     first, more = next(iter(notes)), f" and {len(notes) - 1} more" if len(notes) > 1 else ""
