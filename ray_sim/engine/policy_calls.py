@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
+from numba.core.errors import NumbaError
 
 from ray_sim.engine.contract import Policy
 from ray_sim.model.errors import BlindPolicyError, RaySimError, RunFailedError, failure_text, place_of
@@ -58,6 +59,9 @@ def raise_named(policy: Policy, failure: BaseException) -> NoReturn:
     named: RunFailedError
     if blind:
         named = BlindPolicyError(f"{failure} ({place})")
+    elif isinstance(failure, NumbaError):
+        what = f"a kernel that policy {name_of(policy)} calls does not compile"
+        named = RunFailedError(f"{what}: {failure_text(failure)} ({place})")
     else:
         named = RunFailedError(f"policy {name_of(policy)} failed: {failure_text(failure)} ({place})")
     named.place = place

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numba
 import numpy as np
+import numpy.typing as npt
 import pytest
 from polars.testing import assert_frame_equal
 
@@ -13,6 +15,7 @@ from ray_sim.engine.decision import Decision
 from ray_sim.engine.policy_calls import report_of
 from ray_sim.engine.run import run_world
 from ray_sim.engine.view import View
+from ray_sim.kernels.compile import kernel
 from ray_sim.model.errors import InvalidInputError, RunFailedError
 from ray_sim.policies.registry import create_policy
 from tests.worlds import Job, world_of
@@ -132,3 +135,23 @@ def test_an_odd_exception_in_decide_is_one_line() -> None:
     policy = type("P", (Tells,), {"decide": lambda self, view: fail()})()
     with pytest.raises(RunFailedError, match="policy P failed: Odd"):
         run_world(world_of([Job(0, 1, 5)], [1]), policy)
+
+
+@kernel
+def write_into(available: npt.NDArray[np.bool_]) -> None:
+    available[0] = False
+
+
+class WritesIntoTheView(Tells):
+    """Calls a kernel that does not compile: what it sees of the servers is read-only."""
+
+    def decide(self, view: View) -> Decision:
+        write_into(view.available)
+        return super().decide(view)
+
+
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="kernels are plain Python")
+def test_a_kernel_that_does_not_compile_is_no_failure_of_the_policy() -> None:
+    text = r"(?s)^a kernel that policy \w+ calls does not compile: TypingError: .*readonly.*in decide\)$"
+    with pytest.raises(RunFailedError, match=text):
+        run_world(world_of([Job(0, 1, 1)], [1]), WritesIntoTheView())
