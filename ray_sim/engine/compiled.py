@@ -39,7 +39,7 @@ _DECIDING = frozenset({"start", "decide", "wake_on", "slotted"})
 def why_general(world: World, policy: Policy) -> str | None:
     """Why a run must take the general loop; None if the compiled one does the same."""
     if not world.facts.compiled:
-        return "jobs are not rigid"
+        return f"the compiled loop does not simulate these {world.kind.jobs} jobs"
     if not _order_is_all(policy):
         return "the policy decides in Python"
     with named_failures(policy):

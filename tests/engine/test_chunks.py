@@ -102,7 +102,7 @@ def test_a_chunk_with_a_smaller_key_overtakes_the_running_one_which_keeps_its_pr
     # on 3-5, its second 5-8.
     script = {0.0: [(J1, 0, 0, 5), (J1, 1, 0, 5)], 1.0: [(J2, 0, 0, 1)]}
     result = run_script([ChunkJob(0, 2, 3), ChunkJob(1, 1, 2)], script, sites=sites)
-    assert result.loop_reason == "jobs are not rigid"
+    assert result.loop_reason == "the compiled loop does not simulate these chunked jobs"
     assert times_of(result) == {"J1": (0, 8), "J2": (1, 3)}
     assert column_of(result, "jct_s") == {"J1": 8, "J2": 2}
     assert column_of(result, "preemptions") == {"J1": 1, "J2": 0}

@@ -36,7 +36,7 @@ def growing(restart_cost_s: float) -> RunResult:
 def test_an_elastic_job_progresses_at_the_rate_of_the_workers_it_has() -> None:
     # 2 s x 1 + 2 s x 2 + 2 s x 3 = 12.
     result = growing(0)
-    assert result.loop_reason == "jobs are not rigid"
+    assert result.loop_reason == "the compiled loop does not simulate these rigid jobs"
     assert times_of(result) == {"J1": (0, 6)}
     columns = result.timeline.select("time_s", "waiting", "running", "used_gpu")
     assert columns.rows() == [(0, 0, 1, 1), (2, 0, 1, 2), (4, 0, 1, 3), (6, 0, 0, 0)]

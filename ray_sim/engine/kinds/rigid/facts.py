@@ -34,9 +34,14 @@ class RigidFacts(FactDefaults):
     """See `ray_sim.engine.kinds.bound_cells`."""
 
     @property
-    def compiled(self) -> bool:
-        """The compiled loop knows gangs at the speed of their slowest server."""
+    def gangs(self) -> bool:
+        """Whether jobs are whole gangs at the speed of their slowest server."""
         return isinstance(self.progress, RigidProgress) and not self.partial
+
+    @property
+    def compiled(self) -> bool:
+        """The compiled loop knows gangs."""
+        return self.gangs
 
     @classmethod
     def of(cls, setting: WorldSetting) -> RigidFacts:

@@ -38,10 +38,15 @@ class RigidJobs(JobKind):
 
     def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits | None:
         """Gangs at the speed of the fastest server; no limits under another progress rule."""
-        return gang_limits(world, jobs) if world.facts.compiled else super().jct_limits(world, jobs)
+        return gang_limits(world, jobs) if _gangs(world) else super().jct_limits(world, jobs)
 
     def certify_utility(
         self, world: World, earned: float | None, counted: BoolArray | None
     ) -> UtilityCertificate | None:
         """See `certify_gang_utility`; None under another progress rule."""
-        return certify_gang_utility(world, earned, counted) if world.facts.compiled else None
+        return certify_gang_utility(world, earned, counted) if _gangs(world) else None
+
+
+def _gangs(world: World) -> bool:
+    """Whether its jobs are gangs, which decides what bounds them; whichever loop runs them."""
+    return isinstance(world.facts, RigidFacts) and world.facts.gangs
