@@ -48,7 +48,7 @@ class Outcome:
     now_us: int
     """Last instant of the run."""
     reasons: dict[int, str]
-    """Reason by job, where it is another than the status implies, see `_status`."""
+    """Reason by job, where it is another than the status implies, see `_status` and `RunCore.reasons`."""
     loop: str
     """`compiled` or `general`."""
     kind: KindOutcome
@@ -207,8 +207,7 @@ def _status(world: World, outcome: Outcome) -> tuple[pl.Series, pl.Series]:
     status = pl.Series(names).gather(outcome.ledger.status.astype(np.uint32))
     unfinished = _why_unfinished(world, outcome.ledger)
     reasons = [
-        {COMPLETED: None, REJECTED: "never_fits", EVICTED: "policy"}.get(code, unfinished)
-        for code in range(6)
+        {COMPLETED: None, REJECTED: "never_fits", EVICTED: "world"}.get(code, unfinished) for code in range(6)
     ]
     reason = pl.Series(reasons, dtype=pl.String).gather(outcome.ledger.status.astype(np.uint32))
     if outcome.reasons:

@@ -34,6 +34,8 @@ class RunCore:
         self.named: IntArray = np.empty(len(world.table), dtype=np.int64)
         """(J,) work space: jobs that a step of kernels names."""
         self.since_last_decision = SinceLastDecision()
+        self.reasons: dict[int, str] = {}
+        """Why each job was rejected or evicted; one who evicts a job names its reason here."""
         self.after: IntArray = np.empty_like(world.arrays.capacity)
         """(S, R) working space of validation."""
 
@@ -69,6 +71,7 @@ class RunCore:
         self.recording.clear()
         self.counts[:] = 0
         self.since_last_decision.clear()
+        self.reasons = {}
 
     @property
     def occupied(self) -> bool:
@@ -105,9 +108,12 @@ class RunCore:
             "fleet": self.fleet.state(),
             "since_last_decision": self.since_last_decision.state(),
         }
+        reasons = [[job, len(text)] for job, text in self.reasons.items()]
         return {
             **{f"{group}.{name}": array for group, of in groups.items() for name, array in of.items()},
             "counts": self.counts.copy(),
+            "reasons": np.array(reasons, dtype=np.int64).reshape(-1, 2),
+            "reason_texts": np.frombuffer("".join(self.reasons.values()).encode(), dtype=np.uint8),
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -121,3 +127,7 @@ class RunCore:
         self.fleet.restore(part(state, "fleet"))
         self.since_last_decision.restore(part(state, "since_last_decision"))
         self.counts[:] = state["counts"]
+        text = state["reason_texts"].tobytes().decode()
+        self.reasons = {}
+        for job, length in state["reasons"].tolist():
+            self.reasons[job], text = text[:length], text[length:]

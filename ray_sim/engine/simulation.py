@@ -124,7 +124,6 @@ class Simulation:
         self._last_slot = -1
         self._repeats = 0
         self._idle = 0
-        self._reasons: dict[int, str] = {}
 
     def again(self, seed: int) -> Simulation:
         """Another run of the same policy in the same world, in the arrays of this one, which ends.
@@ -290,9 +289,10 @@ class Simulation:
         if len(decision.reject) or len(decision.evict):
             for job, reason in zip(decision.reject.tolist(), decision.reject_reasons, strict=True):
                 reject(now, core.ledger, core.counts, core.recording.writer, job)
-                self._reasons[job] = reason
+                core.reasons[job] = reason
             for job in decision.evict.tolist():
                 self._kind.evict(now, job)
+                core.reasons[job] = "policy"
             # Jobs that came within a slot may end there, before the policy decides at the next one.
             ended = np.union1d(decision.reject, decision.evict)
             core.since_last_decision.arrived.drop(ended)
@@ -318,7 +318,7 @@ class Simulation:
             self._core.ledger,
             self._core.recording.joined(),
             now,
-            self._reasons,
+            self._core.reasons,
             "general",
             of_kind,
             loop_reason,
@@ -340,13 +340,10 @@ class Simulation:
         """All of `state` that is not the policy's."""
         scalars = [self._now, self._next_job, self._review, self._last_slot, self._repeats, self._next_outage]
         scalars.append(self._idle)
-        reasons = [[job, len(text)] for job, text in self._reasons.items()]
         return {
             **self._core.state(),
             **{f"kind.{name}": array for name, array in self._kind.state().items()},
             "scalars": np.array(scalars),
-            "reasons": np.array(reasons, dtype=np.int64).reshape(-1, 2),
-            "reason_texts": np.frombuffer("".join(self._reasons.values()).encode(), dtype=np.uint8),
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -364,7 +361,3 @@ class Simulation:
             self._policy.restore(part(state, "policy"))
         *scalars, self._idle = (int(value) for value in state["scalars"])
         self._now, self._next_job, self._review, self._last_slot, self._repeats, self._next_outage = scalars
-        text = state["reason_texts"].tobytes().decode()
-        self._reasons = {}
-        for job, length in state["reasons"].tolist():
-            self._reasons[job], text = text[:length], text[length:]

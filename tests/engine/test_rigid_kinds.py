@@ -99,6 +99,27 @@ def test_the_reason_for_the_general_loop_names_the_kind_of_jobs() -> None:
     assert run_world(limited(TWO_JOBS), create_policy("fifo")).loop_reason == reason.format("limited")
 
 
+@pytest.mark.parametrize(("run", "reason"), [(LimitedRun, "time_limit"), (UnnamedRun, "world")])
+def test_a_world_that_evicts_a_job_names_its_reason(run: type[RigidRun], reason: str) -> None:
+    # J1 is ended at 5 s, after five of its 20 s; J2 waits until then and ends at 9 s.
+    result = run_world(limited(TWO_JOBS, run), create_policy("fifo"))
+    assert times_of(result) == {"J1": (0, 5), "J2": (5, 9)}
+    assert column_of(result, "status") == {"J1": "evicted", "J2": "completed"}
+    assert column_of(result, "reason") == {"J1": reason, "J2": None}
+
+
+def test_the_reason_of_an_eviction_is_in_a_snapshot() -> None:
+    world, policy = limited(TWO_JOBS), create_policy("fifo")
+    first = Simulation(world, policy)
+    policy.start(first.world, first.streams)
+    while (view := first.advance()) is not None:
+        first.apply(policy.decide(view))
+    second = Simulation(world, policy)
+    policy.start(second.world, second.streams)
+    second.restore(first.state())
+    assert second.core.reasons == {0: "time_limit"}
+
+
 def test_bounds_of_rigid_jobs_do_not_depend_on_the_loop() -> None:
     # 20 s and 4 s on one GPU: the bound is that of the same jobs in the compiled loop.
     plain = run_world(TWO_JOBS, create_policy("fifo")).summary
