@@ -9,7 +9,7 @@ from ray_sim.kernels.core.arrays import new_scratch
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.core.replay_state import REMAINING, SERVICE, STATIC, Order
 from ray_sim.kernels.core.world_arrays import judge_placement
-from ray_sim.model.units import IntArray
+from ray_sim.model.units import QUANTA_PER_UNIT, IntArray
 
 ORDERS = {"static": STATIC, "remaining": REMAINING, "service": SERVICE}
 
@@ -30,6 +30,27 @@ def gang_gpus(world: World) -> IntArray:
     return np.maximum(gang, 1)
 
 
+def counts_cores(world: World) -> bool:
+    """Whether attained service counts cores: no job of the workload asks for a GPU."""
+    return not world.arrays.demand[:, :, world.cluster.resources.index("gpu")].any()
+
+
+def service_rate(world: World) -> IntArray:
+    """(J,) milli-GPU of each whole gang, or milli-cores where service `counts_cores`; at least 1.
+
+    CPU as a share of the largest server counts as a core per whole server, and where no job asks for CPU a
+    task counts as a core.
+    """
+    if not counts_cores(world):
+        return gang_gpus(world)
+    gang, demand = world.arrays.gang, world.arrays.demand
+    cores: IntArray = 1000 * gang.sum(axis=1)
+    for r, name in enumerate(world.cluster.resources):
+        if name in ("cpu", "cpu_norm") and demand[:, :, r].any():
+            cores = (gang * demand[:, :, r]).sum(axis=1) * 1000 // QUANTA_PER_UNIT[name]
+    return np.maximum(cores, 1)
+
+
 def order_rule(
     world: World,
     *,
@@ -47,8 +68,8 @@ def order_rule(
     Parameters
     ----------
     by : ``static`` (by ``static_key``, (J,), smaller first), ``remaining`` (work left) or ``service``
-        (queues of attained service with ``limits`` in milli-GPU microseconds, each by first start or, with
-        ``running_first``, by place; promotion ``knob``)
+        (queues of attained service with ``limits`` in units of `service_rate` times microseconds, each by
+        first start or, with ``running_first``, by place; promotion ``knob``)
     placement : one of `ray_sim.kernels.core.placement.RULE_NAMES`
     backfill : whether waiting jobs may pass one that does not fit
     preemptive : whether running jobs give way to those before them in the order
@@ -64,7 +85,7 @@ def order_rule(
         limits=empty if limits is None else limits,
         running_first=running_first,
         knob=knob,
-        gpus=gang_gpus(world),
+        rate=service_rate(world),
         uniform=bool((world.arrays.speed == 1.0).all()) and world.restart_us == 0,
         never_fits=never_fits(world, placement),
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from ray_sim.engine.equivalent_servers import kinds_of_servers
 from ray_sim.engine.job_queue import JobQueue
-from ray_sim.engine.order import gang_gpus, order_rule
+from ray_sim.engine.order import counts_cores, gang_gpus, order_rule, service_rate
 from ray_sim.engine.read_only import read_only, read_only_record
 from ray_sim.engine.visible_columns import JobColumns
 from ray_sim.engine.world import World
@@ -55,6 +55,15 @@ class PolicyContext:
     def gang_gpus(self) -> IntArray:
         """(J,) milli-GPU of each whole gang, at least 1."""
         return gang_gpus(self._world)
+
+    @property
+    def counts_cores(self) -> bool:
+        """Whether attained service counts cores, as no job of the workload asks for a GPU."""
+        return counts_cores(self._world)
+
+    def service_rate(self) -> IntArray:
+        """(J,) milli-GPU of each whole gang, or milli-cores where service `counts_cores`; at least 1."""
+        return service_rate(self._world)
 
     def order(self, **rule: Any) -> Order:
         """An order rule for the compiled loop, see `ray_sim.engine.order.order_rule`."""

@@ -39,12 +39,14 @@ from ray_sim.policy_api import (
 FIRST_START, RUNNING_FIRST = "first_start", "running_first"
 
 _MILLI = 1000
-_MOST_GPU_S = 4e9
-"""Upper bound of every limit; in milli-GPU microseconds it still fits in 64 bits."""
+_MOST_SERVICE_S = 4e9
+"""Upper bound of every limit; in milli-GPU or milli-core microseconds it still fits in 64 bits."""
 
 
 class Las(Policy):
-    """Queues by attained service (GPU-seconds); within a queue by first start, then submission.
+    """Queues by attained service; within a queue by first start, then submission.
+
+    Service is GPU-seconds, or core-seconds in a workload in which no job asks for a GPU.
 
     All jobs that fit run in this order, all-or-nothing; smaller jobs may pass larger ones. The others
     are suspended. A job that has waited ``knob`` times its executed time returns to the top queue.
@@ -64,6 +66,16 @@ class Las(Policy):
             "limits of attained service between queues, increasing",
             unit="GPU-s",
             source="docs/models/baselines.md#las-tiresias-2dlas; one limit, so two queues, is our choice",
+            minimum=0.0,
+            exclusive=True,
+        ),
+        Parameter(
+            "limits_core_s",
+            "floats",
+            (3600.0,),
+            "the same limits in a workload in which no job asks for a GPU: service then counts cores",
+            unit="core-s",
+            source="docs/models/baselines.md#las-tiresias-2dlas; ours: an hour of one core, as of one GPU",
             minimum=0.0,
             exclusive=True,
         ),
@@ -93,17 +105,13 @@ class Las(Policy):
         self,
         placement: str = "consolidate",
         limits_gpu_s: tuple[float, ...] = (3600.0,),
+        limits_core_s: tuple[float, ...] = (3600.0,),
         queue_order: str = FIRST_START,
         knob: float = 0.0,
     ) -> None:
-        ordered = all(a < b for a, b in pairwise(limits_gpu_s))
-        if not 0 < len(limits_gpu_s) < MAX_LEVELS or not ordered or limits_gpu_s[-1] > _MOST_GPU_S:
-            raise InvalidScenarioError(
-                f"las: limits_gpu_s must be 1 to {MAX_LEVELS - 1} increasing numbers up to {_MOST_GPU_S:g}, "
-                f"got {limits_gpu_s}"
-            )
         self._placement = placement
-        self._limits = np.rint(np.array(limits_gpu_s) * US_PER_S * _MILLI).astype(np.int64)
+        self._gpu_limits = _service_limits("limits_gpu_s", limits_gpu_s)
+        self._core_limits = _service_limits("limits_core_s", limits_core_s)
         self._running_first = queue_order == RUNNING_FIRST
         self._knob = knob
 
@@ -112,11 +120,15 @@ class Las(Policy):
         n_jobs = len(world.jobs.submit_us)
         self._service = world.service(self._placement, backfill=True, preemptive=True)
         self._restart_us = world.restart_us
-        self._gpus = world.gang_gpus()
+        self._limits = self._limits_in(world)
+        self._rate = world.service_rate()
         self._level = np.zeros(n_jobs, dtype=np.int64)
         self._forgiven_us = np.zeros(n_jobs, dtype=np.int64)
         self._place = np.zeros(n_jobs, dtype=np.int64)
         self._turn = 0
+
+    def _limits_in(self, world: PolicyContext) -> IntArray:
+        return self._core_limits if world.counts_cores else self._gpu_limits
 
     def decide(self, view: View) -> Decision:
         """Move jobs between queues, then run the first ones."""
@@ -167,9 +179,9 @@ class Las(Policy):
                 self._service.rekey(int(job), int(self._current_keys(view, np.array([job]))[0]))
 
     def _attained(self, jobs: IntArray, executed_us: IntArray) -> IntArray:
-        """Attained service in milli-GPU microseconds since the last promotion."""
-        gpus = self._gpus[jobs]
-        counted: IntArray = gpus * np.minimum(executed_us - self._forgiven_us[jobs], MOST_SERVICE // gpus)
+        """Attained service in milli-GPU or milli-core microseconds since the last promotion."""
+        rate = self._rate[jobs]
+        counted: IntArray = rate * np.minimum(executed_us - self._forgiven_us[jobs], MOST_SERVICE // rate)
         return counted
 
     def _demote(self, jobs: IntArray, executed_us: IntArray) -> list[int]:
@@ -213,7 +225,7 @@ class Las(Policy):
             for job, service, pause in zip(
                 jobs, self._attained(jobs, view.executed_us(jobs)), pauses, strict=True
             )
-            if (span := crossing_us(int(service), int(self._gpus[job]), self._limits)) >= 0
+            if (span := crossing_us(int(service), int(self._rate[job]), self._limits)) >= 0
         ]
         if self._knob > 0:
             left = np.setdiff1d(waiting, started)
@@ -229,10 +241,22 @@ class Las(Policy):
             placement=self._placement,
             backfill=True,
             preemptive=True,
-            limits=self._limits,
+            limits=self._limits_in(world),
             running_first=self._running_first,
             knob=self._knob,
         )
+
+
+def _service_limits(name: str, limits_s: tuple[float, ...]) -> IntArray:
+    """Limits in thousandths of a GPU or core times microseconds."""
+    ordered = all(a < b for a, b in pairwise(limits_s))
+    if not 0 < len(limits_s) < MAX_LEVELS or not ordered or limits_s[-1] > _MOST_SERVICE_S:
+        raise InvalidScenarioError(
+            f"las: {name} must be 1 to {MAX_LEVELS - 1} increasing numbers up to {_MOST_SERVICE_S:g}, "
+            f"got {limits_s}"
+        )
+    limits: IntArray = np.rint(np.array(limits_s) * US_PER_S * _MILLI).astype(np.int64)
+    return limits
 
 
 def _changed(decision: Decision) -> tuple[IntArray, BoolArray]:

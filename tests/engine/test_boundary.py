@@ -58,6 +58,7 @@ def answers(world: Any, view: Any) -> Iterator[tuple[str, np.ndarray]]:
             jobs, jobs * 0 + 1, jobs * 0 + 1, np.arange(1), on_one_server=False
         ),
         "gang_gpus": world.gang_gpus,
+        "service_rate": world.service_rate,
         "service": lambda: world.service("pooled"),
         "first_start_us": lambda: view.first_start_us(slice(None)),
         "last_stop_us": lambda: view.last_stop_us(slice(None)),

@@ -67,7 +67,10 @@ def test_every_time_has_the_same_range() -> None:
     times = [parameter for _, parameter in DECLARED if parameter.name.endswith("_s")]
     assert {parameter.name for parameter in times} >= {"restart_cost_s", "slot_s", "least_stay_s"}
     assert {parameter.largest for parameter in times if parameter.unit == "s"} == {MAX_TIME_S}
-    assert [parameter.name for parameter in times if parameter.unit != "s"] == ["limits_gpu_s"]
+    assert [parameter.name for parameter in times if parameter.unit != "s"] == [
+        "limits_gpu_s",
+        "limits_core_s",
+    ]
 
 
 def test_a_time_below_the_clocks_microsecond_is_refused_by_name() -> None:

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import Loop
+from ray_sim.engine.world import World
 from ray_sim.kernels.core.attained_service import crossing_us, level_of, promotion_us
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.policies.las import Las
-from tests.worlds import Job, fingerprint, replay, times_of, world_of
+from ray_sim.policies.registry import create_policy
+from tests.worlds import Job, cluster_of, events_of, fingerprint, job_table, replay, times_of, world_of
 
 STARVING = [Job(0, 1, 6), Job(1, 1, 2), Job(3, 1, 2), Job(5, 1, 2)]
 
@@ -43,11 +47,57 @@ def test_service_beyond_64_bits_is_beyond_every_limit(loop: Loop) -> None:
     assert times_of(result) == {"J1": (0, 8.5e6 + 10), "J2": (8e6, 8e6 + 10)}
 
 
+def of_cores(cores: Sequence[float], jobs: Sequence[Job], name: str = "cpu", amount: float = 4) -> World:
+    """Jobs, one task each, on a server with 8 GPUs and so much CPU; ``cores`` is the demand of each."""
+    cluster = cluster_of([8], **{name: [amount]})
+    table = job_table(jobs, cluster.resources, {f"{name}_per_task": list(cores)})
+    return build_world(table, cluster)
+
+
+@pytest.mark.parametrize("loop", ["auto", "general"])
+def test_without_gpus_service_counts_cores(loop: Loop) -> None:
+    # 4 cores, limit 8 core-s. J1 (4 cores, 6 s) reaches it at 2 s. J2 (4 cores, 1 s) and J3 (2, 5 s)
+    # came at 1 s: J2 runs 2-3, J3 3-7 until it has 8 core-s too; J1 started first, runs 7-11, J3 ends at 12.
+    world = of_cores([4, 4, 2], [Job(0, 0, 6), Job(1, 0, 1), Job(1, 0, 5)])
+    result = replay(world, "las", loop=loop, limits_core_s=(8,))
+    assert times_of(result) == {"J1": (0, 11), "J2": (2, 3), "J3": (3, 12)}
+    # The limit of GPUs has no effect, and an hour of one core, the default, is out of reach.
+    out_of_reach = replay(world, "las", loop=loop, limits_gpu_s=(8,))
+    assert times_of(out_of_reach) == {"J1": (0, 6), "J2": (6, 7), "J3": (7, 12)}
+
+
+@pytest.mark.parametrize("loop", ["auto", "general"])
+def test_one_job_with_a_gpu_makes_service_count_gpus(loop: Loop) -> None:
+    # As above, but J3 holds 2 GPUs: J1 and J2 count as a thousandth of a GPU and are never moved down.
+    world = of_cores([4, 4, 2], [Job(0, 0, 6), Job(1, 0, 1), Job(1, 1, 5)])
+    result = replay(world, "las", loop=loop, limits_core_s=(8,), limits_gpu_s=(8,))
+    assert times_of(result) == {"J1": (0, 6), "J2": (6, 7), "J3": (7, 12)}
+
+
+@pytest.mark.parametrize("loop", ["auto", "general"])
+def test_a_share_of_the_largest_server_counts_as_that_share_of_a_core(loop: Loop) -> None:
+    # J1 holds the whole server, 1: it reaches 2 core-s at 2 s. J2 runs 2-5, then J1 ends at 5 + 4.
+    world = of_cores([1, 0.5], [Job(0, 0, 6), Job(1, 0, 3)], "cpu_norm", 1)
+    result = replay(world, "las", loop=loop, limits_core_s=(2,))
+    assert times_of(result) == {"J1": (0, 9), "J2": (2, 5)}
+
+
+@pytest.mark.parametrize("demand", [of_cores, None])
+def test_without_gpus_and_cpu_each_task_counts_as_a_core(demand: object) -> None:
+    # 7 s of 1 task reach 6 core-s, with and without CPU on the servers; jobs that hold nothing never wait.
+    jobs = [Job(0, 0, 7), Job(1, 0, 3)]
+    world = of_cores([0, 0], jobs) if demand else world_of(jobs, [1])
+    result = replay(world, "las", limits_core_s=(6,))
+    assert times_of(result) == {"J1": (0, 7), "J2": (1, 4)}
+    assert [event[:2] for event in events_of(result, "J1") if event[1] == "level"] == [(6, "level")]
+
+
+@pytest.mark.parametrize("name", ["limits_gpu_s", "limits_core_s"])
 @pytest.mark.parametrize("limits", [(), (5.0, 5.0), (7.0, 2.0), tuple(map(float, range(1, 17))), (1e10,)])
-def test_limits_must_be_few_increase_and_be_countable(limits: tuple[float, ...]) -> None:
+def test_limits_must_be_few_increase_and_be_countable(name: str, limits: tuple[float, ...]) -> None:
     # 1e10 GPU-s are 1e19 milli-GPU microseconds, more than 64 bits hold.
-    with pytest.raises(InvalidScenarioError, match="limits_gpu_s"):
-        Las(limits_gpu_s=limits)
+    with pytest.raises(InvalidScenarioError, match=name):
+        create_policy("las", {name: limits})
 
 
 def test_a_job_crosses_a_limit_at_the_first_microsecond_that_reaches_it() -> None:

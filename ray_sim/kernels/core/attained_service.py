@@ -1,7 +1,7 @@
 """Queues by attained service (LAS): levels, keys, and the times at which they change.
 
-A job is in queue ``level`` = number of limits that its attained service, GPUs x time of progress, has
-reached. Keys order jobs by level, then within a level by first start or by place. Every function is O(1)
+A job is in queue ``level`` = number of limits that its attained service, GPUs or cores x time of progress,
+has reached. Keys order jobs by level, then within a level by first start or by place. Every function is O(1)
 but `level_of`, which is O(limits).
 
 Source: Gu et al., Tiresias, NSDI 2019 (discretised two-dimensional LAS);
@@ -26,9 +26,9 @@ MOST_SERVICE = 2**62
 
 
 @kernel
-def attained_service(gpus: int, ran_us: int) -> int:
-    """Return milli-GPU microseconds of a gang of ``gpus`` milli-GPU (>= 1) after ``ran_us`` of progress."""
-    return gpus * min(ran_us, MOST_SERVICE // gpus)
+def attained_service(rate: int, ran_us: int) -> int:
+    """Return the service of a gang of ``rate`` (>= 1) after ``ran_us`` of progress, see `Order.rate`."""
+    return rate * min(ran_us, MOST_SERVICE // rate)
 
 
 @kernel
@@ -71,12 +71,12 @@ def among_running(place: int) -> bool:
 
 
 @kernel
-def crossing_us(service: int, gpus: int, limits: I64) -> int:
+def crossing_us(service: int, rate: int, limits: I64) -> int:
     """Return microseconds of progress until the next limit is reached, rounded up; -1 if none is left."""
     level = level_of(service, limits)
     if level == len(limits):
         return -1
-    return -((service - limits[level]) // gpus)
+    return -((service - limits[level]) // rate)
 
 
 @kernel

@@ -42,8 +42,8 @@ def current_key(order: Order, engine: Engine, job: int, now: int) -> int:
 
 @kernel
 def _service(order: Order, engine: Engine, job: int, now: int) -> int:
-    """Return the attained service since the last promotion, in milli-GPU microseconds."""
-    return attained_service(order.gpus[job], executed(engine.ledger, job, now) - engine.forgiven[job])
+    """Return the attained service since the last promotion, in the unit of the limits."""
+    return attained_service(order.rate[job], executed(engine.ledger, job, now) - engine.forgiven[job])
 
 
 @kernel
@@ -59,7 +59,7 @@ def _set_level(engine: Engine, job: int, level: int) -> None:
 @kernel
 def watch_limit(now: int, order: Order, engine: Engine, job: int) -> None:
     """Set the time at which a running job reaches its next limit, in the heap of crossings; O(log n)."""
-    span = crossing_us(_service(order, engine, job, now), order.gpus[job], order.limits)
+    span = crossing_us(_service(order, engine, job, now), order.rate[job], order.limits)
     crossing = NEVER if span < 0 else max(now, engine.ledger.anchor[job]) + span
     schedule(engine.crossings, engine.crossing, job, crossing)
 

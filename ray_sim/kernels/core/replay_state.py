@@ -23,13 +23,13 @@ class Order(NamedTuple):
     static_key: I64
     """(J,), for STATIC."""
     limits: I64
-    """Limits of attained service in milli-GPU microseconds, increasing; for SERVICE."""
+    """Limits of attained service, in the unit of ``rate`` times microseconds, increasing; for SERVICE."""
     running_first: bool
     """Order within a queue of SERVICE: running jobs before waiting ones; else by first start."""
     knob: float
     """Promote a job that has waited this many times its executed time; 0 = never."""
-    gpus: I64
-    """(J,) milli-GPU of the gang, at least 1."""
+    rate: I64
+    """(J,) attained service of a running gang per microsecond: milli-GPU or milli-cores, at least 1."""
     uniform: bool
     """Whether all running jobs progress at one rate: equal speeds, no restart pauses."""
     never_fits: I64
