@@ -8,7 +8,7 @@ import numpy as np
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.rigid.run import RigidOutcome
-from ray_sim.engine.policy_calls import name_of, named_failures
+from ray_sim.engine.policy_calls import order_of
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome
@@ -25,43 +25,20 @@ from ray_sim.kernels.core.arrays import (
 )
 from ray_sim.kernels.core.replay import replay
 from ray_sim.kernels.core.replay_state import DONE, NEXT_ARRIVAL, NOW, Engine, Order
-from ray_sim.model.errors import RunFailedError, RunStoppedError
+from ray_sim.model.errors import RunStoppedError
 
 Progress = Callable[[int, int], None]
 """Called now and then with (jobs ended, jobs)."""
 
 _INSTANTS_PER_CALL = 200_000
 
-_DECIDING = frozenset({"start", "decide", "wake_on", "slotted"})
-"""A subclass that overrides one of these decides by more than the inherited order."""
-
 
 def why_general(world: World, policy: Policy) -> str | None:
     """Why a run must take the general loop; None if the compiled one does the same."""
     if not world.facts.compiled:
         return f"the compiled loop does not simulate these {world.kind.jobs} jobs"
-    if not _order_is_all(policy):
-        return "the policy decides in Python"
-    with named_failures(policy):
-        order = policy.order(PolicyContext(world, policy.sees, policy.name))
-    if order is None:
-        return "the policy decides in Python"
-    if not isinstance(order, Order):
-        raise RunFailedError(
-            f"policy {name_of(policy)}: order() must return what world.order() gives, "
-            f"or None, found {type(order).__name__}"
-        )
-    return None
-
-
-def _order_is_all(policy: Policy) -> bool:
-    """Whether no class below the one that states the order decides anything else."""
-    for kind in type(policy).__mro__:
-        if "order" in vars(kind):
-            return True
-        if not _DECIDING.isdisjoint(vars(kind)):
-            return False
-    return True
+    order = order_of(policy, PolicyContext(world, policy.sees, policy.name))
+    return "the policy decides in Python" if order is None else None
 
 
 def run_compiled(
@@ -99,7 +76,7 @@ def run_compiled(
             raise RunStoppedError(f"stopped with {ended:,} of {n_jobs:,} jobs ended; run it again")
     now_us = max(int(engine.clock[NOW]), 0)
     kind = RigidOutcome(engine.ledger, now_us)
-    return Outcome(engine.ledger, recording.joined(), now_us, {}, "compiled", kind)
+    return Outcome(engine.ledger, recording.joined(), now_us, {}, "compiled", kind, order=order)
 
 
 def new_engine(world: World) -> Engine:

@@ -14,6 +14,8 @@ import numpy as np
 from numba.core.errors import NumbaError
 
 from ray_sim.engine.contract import Policy
+from ray_sim.engine.policy_context import PolicyContext
+from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.errors import BlindPolicyError, RaySimError, RunFailedError, failure_text, place_of
 from ray_sim.model.text import cut
 from ray_sim.model.units import FloatArray, IntArray
@@ -21,6 +23,8 @@ from ray_sim.model.units import FloatArray, IntArray
 _LARGEST = 2**63
 _TIMELINE = ("time_s", "waiting", "running")
 """Columns of every timeline, beside the use of each resource."""
+_DECIDING = frozenset({"start", "decide", "wake_on", "slotted"})
+"""A subclass that overrides one of these decides by more than the inherited order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,35 @@ def raise_named(policy: Policy, failure: BaseException) -> NoReturn:
 def _place(policy: Policy, failure: BaseException) -> str:
     """The last line in the folder of the policy's file that led to a failure, else the last line of all."""
     return place_of(failure, getattr(sys.modules.get(type(policy).__module__), "__file__", None))
+
+
+def order_of(policy: Policy, world: PolicyContext) -> Order | None:
+    """The order rule of a policy that is nothing but one.
+
+    Raises
+    ------
+    RunFailedError : ``order`` failed, or answered something else
+    """
+    if not _order_is_all(policy):
+        return None
+    with named_failures(policy):
+        order: object = policy.order(world)
+    if order is None or isinstance(order, Order):
+        return order
+    raise RunFailedError(
+        f"policy {name_of(policy)}: order() must return what world.order() gives, "
+        f"or None, found {type(order).__name__}"
+    )
+
+
+def _order_is_all(policy: Policy) -> bool:
+    """Whether no class below the one that states the order decides anything else."""
+    for kind in type(policy).__mro__:
+        if "order" in vars(kind):
+            return True
+        if not _DECIDING.isdisjoint(vars(kind)):
+            return False
+    return True
 
 
 def report_of(policy: Policy, of_kind: Collection[str]) -> PolicyReport:

@@ -14,6 +14,7 @@ import polars as pl
 
 from ray_sim.certificates.jct import JctLimits, NoJctLimits, certify_jct
 from ray_sim.engine.kinds.base import KindOutcome
+from ray_sim.engine.order_warnings import order_warnings
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     COMPLETED,
@@ -26,6 +27,7 @@ from ray_sim.kernels.core.arrays import (
     Ledger,
     Recorder,
 )
+from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.distribution import Distribution, distribution
 from ray_sim.model.metrics import Trim, summarise
 from ray_sim.model.result import (
@@ -59,6 +61,8 @@ class Outcome:
     """See `Policy.timeline_columns`."""
     policy_figures: Mapping[str, float] = field(default_factory=dict)
     policy_warnings: Sequence[str] = ()
+    order: Order | None = None
+    """Order rule of the policy, if it has one."""
 
 
 def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> RunResult:
@@ -78,7 +82,12 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         figures=outcome.kind.figures(jobs, counted),
         policy_counts=dict(outcome.policy_counts) if outcome.policy_counts else None,
         policy_figures=dict(outcome.policy_figures) if outcome.policy_figures else None,
-        policy_warnings=[*world.facts.warnings, *outcome.policy_warnings] or None,
+        policy_warnings=[
+            *world.facts.warnings,
+            *outcome.policy_warnings,
+            *order_warnings(outcome.order, world, outcome.ledger, outcome.record),
+        ]
+        or None,
     )
     return RunResult(
         jobs=jobs,

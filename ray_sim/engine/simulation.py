@@ -20,7 +20,7 @@ from ray_sim.engine.decision import Decision
 from ray_sim.engine.kinds.base import JobKind
 from ray_sim.engine.kinds.registry import refuse_policy
 from ray_sim.engine.placements import State, VisiblePlacements, part
-from ray_sim.engine.policy_calls import mapping_of, name_of, named_failures, report_of
+from ray_sim.engine.policy_calls import mapping_of, name_of, named_failures, order_of, report_of
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.result import Outcome, build_result
 from ray_sim.engine.run_core import RunCore
@@ -327,6 +327,7 @@ class Simulation:
             report.timeline_columns,
             report.figures,
             report.warnings,
+            order_of(self._policy, self.world),
         )
         return build_result(self._full_world, outcome, trim)
 
