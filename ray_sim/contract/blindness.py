@@ -16,8 +16,9 @@ from ray_sim.contract.job_tables import (
     with_others_from,
     with_rows,
 )
+from ray_sim.contract.outcome import BrokenError, NotCheckedError
 from ray_sim.contract.reachable_values import content_of
-from ray_sim.contract.subject import BrokenError, NotCheckedError, Subject
+from ray_sim.contract.subject import Subject
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.kinds.chunked.policy import CHUNKED

@@ -1,10 +1,18 @@
-"""Answer of one clause of the contract."""
+"""Answer of one clause of the contract, and how a clause says that it is broken or does not apply."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+
+class NotCheckedError(Exception):
+    """A clause does not apply to the policy; the text says why."""
+
+
+class BrokenError(Exception):
+    """A clause does not hold; the text says how."""
 
 
 class Verdict(StrEnum):

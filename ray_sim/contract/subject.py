@@ -12,6 +12,7 @@ from ray_sim.contract.announced_worlds import (
     misreporting,
     with_longer_durations,
 )
+from ray_sim.contract.books import checked_run
 from ray_sim.contract.chunked_worlds import (
     EdgeCase,
     busy_chunks,
@@ -38,21 +39,12 @@ from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.kinds.announced.policy import ANNOUNCED
 from ray_sim.engine.kinds.chunked.policy import CHUNKED
 from ray_sim.engine.kinds.elastic.policy import ELASTIC
-from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import BoolArray
 
 NewPolicy = Callable[[], Policy]
-
-
-class NotCheckedError(Exception):
-    """A clause does not apply to the policy; the text says why."""
-
-
-class BrokenError(Exception):
-    """A clause does not hold; the text says how."""
 
 
 class Busy(Protocol):
@@ -154,5 +146,5 @@ class Subject:
         return self._results[id(world)]
 
     def run(self, world: World, *, sites: int = 1) -> RunResult:
-        """Run it anew."""
-        return run_world(world, self.new(), seed=0, sites=sites, loop="general")
+        """Run it anew, with books that are checked."""
+        return checked_run(world, self.new(), sites=sites)

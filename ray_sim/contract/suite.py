@@ -11,9 +11,9 @@ import polars as pl
 
 from ray_sim.contract.blindness import blind_to_columns, blind_to_run_times, blind_to_the_future
 from ray_sim.contract.elastic_worlds import busy_elastic
-from ray_sim.contract.outcome import CheckOutcome, Verdict
+from ray_sim.contract.outcome import BrokenError, CheckOutcome, NotCheckedError, Verdict
 from ray_sim.contract.reachable_values import Watch
-from ray_sim.contract.subject import BrokenError, NotCheckedError, Subject
+from ray_sim.contract.subject import Subject
 from ray_sim.engine.actors.scheduler import run_on_actors
 from ray_sim.engine.compiled import why_general
 from ray_sim.engine.contract import GANGS, Policy

@@ -18,10 +18,17 @@ class GeneralRun:
     """One policy in one world, from the start or from a snapshot on."""
 
     def __init__(
-        self, world: World, policy: Policy, *, seed: int, fleet: Fleet, saved: State | None = None
+        self,
+        world: World,
+        policy: Policy,
+        *,
+        seed: int,
+        fleet: Fleet,
+        saved: State | None = None,
+        loop: type[Simulation] = Simulation,
     ) -> None:
         self._policy = policy
-        self._simulation = Simulation(world, policy, seed=seed, fleet=fleet)
+        self._simulation = loop(world, policy, seed=seed, fleet=fleet)
         self._seconds: list[float] = []
         with named_failures(policy):
             policy.start(self._simulation.world, self._simulation.streams)

@@ -8,8 +8,9 @@ from functools import partial
 import numpy as np
 import pytest
 
+from ray_sim.contract.outcome import NotCheckedError
 from ray_sim.contract.rigid_worlds import busy_world, edge_cases, failing_world, with_longer_runs
-from ray_sim.contract.subject import NotCheckedError, Subject, Worlds
+from ray_sim.contract.subject import Subject, Worlds
 from ray_sim.contract.suite import CLAUSES
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.registry import JOB_KINDS

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ray_sim.contract.books import checked_run
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
 from ray_sim.model.result import JobStatus
@@ -21,6 +22,12 @@ few = settings(max_examples=instances(60, 30))
 def task_demand(world: World) -> dict[str, int]:
     """Milli-GPU of one task by job."""
     return dict(zip(world.table.job_id.to_list(), world.table.demand[:, 0].tolist(), strict=True))
+
+
+@few
+@given(world=worlds(), policy=policies())
+def test_the_books_agree_at_every_instant(world: World, policy: PolicyChoice) -> None:
+    checked_run(world, policy.create())
 
 
 @few
