@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ ALL_EQUAL = [f"all 3 jobs rank equal: {NONE_RANKED}"]
 SAME_TIMES = [Job(0, 1, 5), Job(1, 1, 5), Job(2, 1, 5)]
 
 
-def warnings_of(world: World, policy: str | Policy, loop: Loop, **params: object) -> list[str]:
+def warnings_of(world: World, policy: str | Policy, loop: Loop, **params: Any) -> list[str]:
     return list(replay(world, policy, loop=loop, **params).summary.policy_warnings or [])
 
 

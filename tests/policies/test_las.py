@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,7 +50,8 @@ def test_service_beyond_64_bits_is_beyond_every_limit(loop: Loop) -> None:
 
 def of_cores(cores: Sequence[float], jobs: Sequence[Job], name: str = "cpu", amount: float = 4) -> World:
     """Jobs, one task each, on a server with 8 GPUs and so much CPU; ``cores`` is the demand of each."""
-    cluster = cluster_of([8], **{name: [amount]})
+    amounts: Mapping[str, Any] = {name: [amount]}
+    cluster = cluster_of([8], **amounts)
     table = job_table(jobs, cluster.resources, {f"{name}_per_task": list(cores)})
     return build_world(table, cluster)
 

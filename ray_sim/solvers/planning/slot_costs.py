@@ -19,6 +19,9 @@ from ray_sim.solvers.planning.slots import Slots, solve_slots
 _SAME = 1e-12
 """Relative difference below which two costs count as equal."""
 
+_FEWEST_SAMPLES = 1e-100
+"""Fewest samples of a part, so that no part of some work is 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkParts:
@@ -36,7 +39,7 @@ class WorkParts:
     @classmethod
     def of(cls, job: SlotJob, number: int) -> WorkParts:
         """Cut the work into this many parts."""
-        samples = job.samples / number
+        samples = max(job.samples / number, _FEWEST_SAMPLES)
         most = min(number, job.parts_per_slot(samples))
         done: FloatArray = samples * np.arange(1, most + 1, dtype=np.float64)
         internal = tolerant_ceils(job.workers_for(done, on_one_server=True))

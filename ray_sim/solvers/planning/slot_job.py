@@ -19,6 +19,9 @@ from ray_sim.model.utility import utility as worth
 _SAME = 1e-9
 """Relative difference below which two numbers of samples, or times, count as equal."""
 
+_LEAST_WORKERS = 2e-9
+"""Fewest workers that train any samples: `tolerant_ceil` counts fewer as none."""
+
 
 class SampleTimes(NamedTuple):
     """Seconds per sample of each worker of a job that has 1, 2, .. W of them."""
@@ -100,12 +103,13 @@ class SlotJob:
         return float(self.samples_of[0 if on_one_server else 1][workers])
 
     def workers_for(self, samples: FloatArray, *, on_one_server: bool) -> FloatArray:
-        """Fewest workers that train these samples in a slot, possibly more than the job may have.
+        """Fewest workers that train these samples, > 0, in a slot, possibly more than the job may have.
 
         They are fractions in the published form, else whole numbers, F + 1 where no number is enough.
         """
         if self.samples_of is None:
-            return samples * (self.theta_internal if on_one_server else self.theta_external)
+            theta = self.theta_internal if on_one_server else self.theta_external
+            return np.maximum(samples * theta, _LEAST_WORKERS)
         most_so_far = np.maximum.accumulate(self.samples_of[0 if on_one_server else 1])
         workers = np.searchsorted(most_so_far, samples * (1.0 - _SAME))
         return np.where(workers < len(most_so_far), workers, self.most_workers + 1).astype(np.float64)
@@ -114,14 +118,14 @@ class SlotJob:
         """Fewest workers that do all the work in this number of slots, equally many in each."""
         if self.samples_of is None:
             theta = self.theta_internal if on_one_server else self.theta_external
-            return tolerant_ceil(self.samples * theta / slots)
+            return max(1, tolerant_ceil(self.samples * theta / slots))
         return int(self.workers_for(np.array([self.samples / slots]), on_one_server=on_one_server)[0])
 
     def parts_per_slot(self, samples: float) -> int:
-        """Largest number of parts of so many samples that the job trains in a slot."""
-        if self.samples_of is None:
-            return int(scaled_down(1.0, self.most_workers / (self.fastest * samples)))
-        return int(scaled_down(1.0, self._most_samples(self.samples_of) / samples))
+        """Largest number of parts of so many samples, > 0, that the job trains in a slot; at most 2^53."""
+        of = self.samples_of
+        at_most = self.most_workers / self.fastest if of is None else self._most_samples(of)
+        return int(scaled_down(1.0, min(at_most / samples, 2.0**53)))
 
     def apart(self) -> SlotJob:
         """Copy of the job that trains at the external rate only."""
