@@ -40,7 +40,7 @@ def require_memory(file: pq.ParquetFile, names: Collection[str], source: Source)
     if needed > available:
         raise InvalidWorkloadError(
             f"{source}: its {rows:,} rows take {needed / 2**30:,.1f} GiB of memory, and "
-            f"{available / 2**30:,.1f} GiB are free; take fewer jobs, e.g. by convert --window, or memory"
+            f"{available / 2**30:,.1f} GiB are free; take fewer jobs, e.g. by convert --window, or add memory"
         )
 
 
