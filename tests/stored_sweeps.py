@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ray_sim.experiments.results.result_files import encode_result
@@ -41,29 +41,25 @@ def scaled(policies: Iterable[str], scales: Iterable[float], seeds: int) -> list
 
 
 def store_sweep(
-    root: Path, name: str, entries: dict[Entry, Scenario], detail: Detail = "numbers", first_s: float = 40.0
+    root: Path,
+    name: str,
+    entries: dict[Entry, Scenario],
+    detail: Detail = "numbers",
+    first_s: float = 40.0,
+    results: Sequence[RunResult | None] | None = None,
 ) -> ResultStore:
-    """Store results for a sweep: the i-th run has a mean JCT of (10 + `first_s` + i) / 2 seconds."""
+    """Store results for a sweep: the i-th run has a mean JCT of (10 + `first_s` + i) / 2 seconds.
+
+    With ``results`` the i-th run has the i-th of these, or is not finished.
+    """
     store = ResultStore(root)
     with store.writing(name):
         store.write_plan(name, entries, detail)
         for index, (entry, scenario) in enumerate(entries.items()):
             manifest = _manifest(entry, scenario)
-            store.put(entry.content_hash, encode_result(three_jobs(first_s + index), manifest))
-    return store
-
-
-def store_results(root: Path, name: str, results: Mapping[str, Sequence[RunResult | None]]) -> ResultStore:
-    """Store results by policy and, in their order, seed; None is a run that is missing."""
-    found = [each for policy, runs in results.items() for each in scenarios([policy], len(runs))]
-    flat = [result for runs in results.values() for result in runs]
-    entries = numbered(found)
-    store = ResultStore(root)
-    with store.writing(name):
-        store.write_plan(name, entries, "numbers")
-        for (entry, scenario), result in zip(entries.items(), flat, strict=True):
+            result = three_jobs(first_s + index) if results is None else results[index]
             if result is not None:
-                store.put(entry.content_hash, encode_result(result, _manifest(entry, scenario)))
+                store.put(entry.content_hash, encode_result(result, manifest))
     return store
 
 
