@@ -157,7 +157,7 @@ if len(sys.argv) == 1:
 
 
 class Marking:
-    """What another user plants: its pickle makes a directory when it is loaded."""
+    """An object that another user plants: its pickle makes a directory when it is loaded."""
 
     def __init__(self, mark: Path) -> None:
         self._mark = mark

@@ -122,7 +122,7 @@ class SlotJob:
         return int(self.workers_for(np.array([self.samples / slots]), on_one_server=on_one_server)[0])
 
     def parts_per_slot(self, samples: float) -> int:
-        """Largest number of parts of so many samples, > 0, that the job trains in a slot; at most 2^53."""
+        """Most parts of `samples` samples each, > 0, that the job trains in a slot; at most 2^53."""
         of = self.samples_of
         at_most = self.most_workers / self.fastest if of is None else self._most_samples(of)
         return int(scaled_down(1.0, min(at_most / samples, 2.0**53)))
