@@ -34,10 +34,15 @@ ROOTS = (
 
 PRINTED_ONLY = {
     "ray_sim/progress.py",
+    "ray_sim/experiments/sweep_entries.py",
     "workloads/describe.py",
-    *(f"ray_sim/reports/{name}.py" for name in ("tables", "figure_rows", "gaps", "statistics")),
+    *(
+        f"ray_sim/reports/{name}.py"
+        for name in ("tables", "figure_rows", "gaps", "statistics", "value_range")
+    ),
 }
-"""Imported by a run for what it prints: its progress and its table, whose module has gaps of runs too."""
+"""Imported by a run for what it prints: its progress, the names of its actors, and its table, whose module has
+gaps of runs too."""
 
 
 def _modules() -> dict[str, Path]:

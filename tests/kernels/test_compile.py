@@ -26,10 +26,7 @@ import ray_sim
 from ray_sim.kernels.compile import _StoredCode, kernel
 from ray_sim.kernels.content_digest import content_digest, types_digest
 
-OURS = (
-    "__init__.py",
-    *(f"kernels/{name}.py" for name in ("__init__", "compile", "content_digest", "private_files")),
-)
+OURS = [f"kernels/{name}.py" for name in ("__init__", "compile", "content_digest", "private_files")]
 KERNEL = "from ray_sim.kernels.compile import kernel\n@kernel\n"
 CALLEE = "ray_sim/kernels/sub/rate.py"
 BEFORE = {
@@ -106,9 +103,10 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 
 
 def _start(folder: Path) -> None:
-    """Write our modules and those of `BEFORE`."""
+    """Write our modules and those of `BEFORE`, in a package `ray_sim` without the rest."""
     ours = Path(ray_sim.__file__).parent
-    _write(folder, {f"ray_sim/{path}": (ours / path).read_text() for path in OURS} | BEFORE)
+    copies = {f"ray_sim/{path}": (ours / path).read_text() for path in OURS}
+    _write(folder, {"ray_sim/__init__.py": ""} | copies | BEFORE)
 
 
 def _in_a_process(folder: Path, cache: Path | None = None) -> tuple[bool, dict[str, int], list[str]]:
