@@ -41,8 +41,8 @@ PRINTED_ONLY = {
         for name in ("tables", "figure_rows", "gaps", "statistics", "value_range")
     ),
 }
-"""Imported by a run for what it prints: its progress, the names of its actors, and its table, whose module has
-gaps of runs too."""
+"""Imported by a run for what it prints: its progress, the names of its actors, and its table, whose module
+has gaps of runs too."""
 
 
 def _modules() -> dict[str, Path]:
