@@ -37,11 +37,8 @@ _FIELDS = pl.List(pl.String())
 BLANKS = " \t\r"
 """White space that is stripped around a field."""
 
-BLANK_WORDS = ("NaN", "nan", "NA", "N/A", "n/a", "<NA>", "None", "NULL", "null", "\\N")
-"""Words for an absent value that pandas, R, Hive and databases write; blanks in optional columns."""
-
-UNKNOWN = "Unknown"
-"""Slurm's word for an absent value; a blank in optional columns in which it is no allowed text."""
+BLANK_WORDS = ("NaN", "nan", "NA", "N/A", "n/a", "<NA>", "None", "NULL", "null", "\\N", "Unknown")
+"""Words for an absent value that pandas, R, Hive, databases and Slurm write; blanks in optional columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +156,9 @@ def open_text(path: Path, delimiter: str) -> TextSource:
     return TextSource(path, delimiter, header)
 
 
-def with_blanks(text: pl.Expr, words: Sequence[str] = (*BLANK_WORDS, UNKNOWN)) -> pl.Expr:
-    """Stripped texts, null where they are one of the words for an absent value."""
-    return pl.when(~text.is_in(words)).then(text)
+def with_blanks(name: str) -> pl.Expr:
+    """A column of stripped texts, null where they are one of `BLANK_WORDS`."""
+    return pl.when(~pl.col(name).is_in(BLANK_WORDS)).then(name)
 
 
 def named_twice(header: Sequence[str]) -> list[str]:

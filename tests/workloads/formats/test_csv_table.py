@@ -431,19 +431,6 @@ def test_a_word_for_an_absent_value_is_a_blank_in_optional_columns_only(trace: T
     ] * 6
 
 
-def test_unknown_is_a_blank_where_it_is_no_allowed_text(trace: Trace) -> None:
-    names = "submit_s,duration_s,num_gpus,priority,user,status,exchange\n"
-    report, frame = converted(trace(names + "0,1,1,Unknown,Unknown,Unknown,Unknown\n"))
-    assert report.rejected == {}
-    row = frame.row(0, named=True)
-    assert [row[name] for name in ("priority", "user", "status", "exchange")] == [
-        None,
-        "Unknown",
-        "Unknown",
-        None,
-    ]
-
-
 def test_other_words_in_a_column_of_numbers_are_wrong(trace: Trace) -> None:
     names = "submit_s,duration_s,num_gpus,priority\n"
     report, _ = converted(trace(names + "0,1,1,none\n0,1,1,inf\n0,1,1,unknown\n0,1,1,yes\n0,1,1,3\n"))

@@ -114,7 +114,7 @@ def test_words_for_an_absent_value_are_blanks_in_optional_columns(trace: Trace) 
         + pod("c", times="0,NaN,1")
     )
     report, frame = converted(trace(PODS + lines))
-    assert report.rejected == {"never_started": 1, "invalid_end": 1}
+    assert report.rejected == {"never_started": 1, "missing_end": 1}
     names = ("job_id", "cpu_per_task", "memory_gib_per_task")
     assert frame.select(*names).rows() == [("a", None, None)]
     assert report.notes["pods_that_ask_for_gpu_models"] == 0

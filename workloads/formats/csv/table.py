@@ -30,8 +30,6 @@ from workloads.formats.csv.derived import part_of_name
 from workloads.formats.csv.mapping import ColumnMapping, read_mapping
 from workloads.formats.csv.times import with_submissions
 from workloads.formats.text import (
-    BLANK_WORDS,
-    UNKNOWN,
     TextSource,
     open_text,
     read_rows,
@@ -49,8 +47,8 @@ REQUIRED = ("submit_s", "duration_s", "num_gpus")
 _ALWAYS = ("job_id", "trace_order", "vc")
 """Columns that identify a row."""
 
-_TRUTH = {"true": "1", "True": "1", "TRUE": "1", "false": "0", "False": "0", "FALSE": "0"}
-"""Truth values as numbers; a column of seconds has none."""
+_TRUTH = {"true": "1", "false": "0"}
+"""Truth values in lower case as numbers; a column of seconds has none."""
 
 _UNIQUE = {"job_id", "trace_order"}
 """Columns of a file that have no repeats: over all rows, and within a vc."""
@@ -171,17 +169,9 @@ def _texts(source: TextSource, mapping: ColumnMapping) -> pl.LazyFrame:
     parts = {_their_text(name): part_of_name(form, source) for name, form in mapping.file_name.items()}
     rows = rows.with_columns(pl.lit(part).alias(name) for name, part in parts.items())
     return rows.with_columns(
-        _filled(BY_NAME[name], pl.col(_their_text(theirs))).alias(_text(name))
+        (pl.col if BY_NAME[name].null is None else with_blanks)(_their_text(theirs)).alias(_text(name))
         for name, theirs in mapping.names(source).items()
     )
-
-
-def _filled(column: Column, text: pl.Expr) -> pl.Expr:
-    """Texts of one of our columns; in an optional one, words for an absent value are blanks."""
-    if column.null is None:
-        return text
-    is_free_text = not column.is_number and column.holds(UNKNOWN)
-    return with_blanks(text, BLANK_WORDS) if is_free_text else with_blanks(text)
 
 
 def _their_text(name: str) -> str:
@@ -202,7 +192,7 @@ def _bounds(column: Column, rebase: bool) -> Column:
 
 def _number(mapping: ColumnMapping, column: Column, text: pl.Expr) -> pl.Expr:
     multiplier, divisor = mapping.scale(column)
-    counted = text if column.unit == "s" else text.replace(_TRUTH)
+    counted = text if column.unit == "s" else text.str.to_lowercase().replace(_TRUTH)
     return number(counted) * multiplier / divisor
 
 

@@ -62,7 +62,7 @@ def read_nodes(sources: Sequence[TextSource], meter: Meter) -> NodeList:
 def _query(source: TextSource) -> pl.LazyFrame:
     texts = source.rows({f"text of {name}": name for name in NODE_HEADER})
     amounts = {name: number(pl.col(f"text of {theirs}")) / unit for name, (theirs, unit) in _AMOUNTS.items()}
-    name, model = pl.col("text of sn"), with_blanks(pl.col("text of model"))
+    name, model = pl.col("text of sn"), with_blanks("text of model")
     unprintable = pl.concat_str(name, model, ignore_nulls=True).str.contains(r"\p{C}|[^ \P{Z}]")
     right = [pl.col("fault").is_null(), name.is_not_null(), ~unprintable]
     for resource in _AMOUNTS:

@@ -90,8 +90,9 @@ def _query(source: TextSource) -> pl.LazyFrame:
     """Columns of the schema for one file, and why a row is rejected."""
     found = [name for name in (*HEADER, *OPTIONAL) if name in source.header]
     optional = [name for name in found if name in OPTIONAL or (name in NUMBERS and NUMBERS[name].null)]
+    optional.append("deletion_time")  # a pod that still runs has none
     texts = source.rows({_text(name): name for name in found})
-    texts = texts.with_columns(with_blanks(pl.col(_text(name))) for name in optional)
+    texts = texts.with_columns(with_blanks(_text(name)) for name in optional)
     # A separate step, or polars would compute a value again for each use.
     valued = texts.with_columns(number(pl.col(_text(name))).alias(name) for name in NUMBERS)
     created, started, ended = (pl.col(f"{what}_time") for what in ("creation", "scheduled", "deletion"))
