@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ray_sim.experiments.results.result_files import encode_result
@@ -60,6 +60,20 @@ def store_sweep(
             result = three_jobs(first_s + index) if results is None else results[index]
             if result is not None:
                 store.put(entry.content_hash, encode_result(result, manifest))
+    return store
+
+
+def store_results(root: Path, name: str, results: Mapping[str, Sequence[RunResult | None]]) -> ResultStore:
+    """Store results by policy and, in their order, seed; None is a run that is missing."""
+    found = [each for policy, runs in results.items() for each in scenarios([policy], len(runs))]
+    flat = [result for runs in results.values() for result in runs]
+    entries = numbered(found)
+    store = ResultStore(root)
+    with store.writing(name):
+        store.write_plan(name, entries, "numbers")
+        for (entry, scenario), result in zip(entries.items(), flat, strict=True):
+            if result is not None:
+                store.put(entry.content_hash, encode_result(result, _manifest(entry, scenario)))
     return store
 
 
