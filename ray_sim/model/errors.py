@@ -26,7 +26,11 @@ def place_of(failure: BaseException, file: str | None) -> str:
     """The last line in the folder of a user's file that led to a failure, else the last line of all."""
     frames = traceback.extract_tb(failure.__traceback__)
     folder = None if file is None else Path(file).parent
-    own = [frame for frame in frames if folder is not None and folder in Path(frame.filename).parents]
+    ours = Path(__file__).parents[1]  # the user's folder may be the one that a clone of ray_sim is in
+    hidden = None if folder is None or folder.is_relative_to(ours) else ours
+    own = [
+        frame for frame in frames if folder in (where := Path(frame.filename).parents) and hidden not in where
+    ]
     last = own[-1] if own else frames[-1]
     return f"{last.filename}, line {last.lineno}, in {last.name}"
 
