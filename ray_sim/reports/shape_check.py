@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ray_sim.reports.shape_samples import Comparison, Samples, X
 from ray_sim.reports.statements import STATEMENTS, At, Runs, Statement, checked, each_once
 from ray_sim.user_code import load, users_code
-from workloads.documents import dotted_problems
 
 
 class Check(BaseModel):
@@ -69,12 +68,3 @@ class Check(BaseModel):
             given = {list(inspect.signature(function).parameters)[1]: given}
         with users_code(f"statement '{name}' failed", passes=ValueError):
             return list(checked(function)(runs, **given))
-
-    def problems(self, series: Sequence[str], xs: Sequence[X]) -> Iterator[str]:
-        """Yield what does not fit the figure's series and values of x, and the statement's arguments."""
-        try:
-            self.compare(Samples({}), series, xs, lower=False)
-        except ValidationError as error:
-            yield from dotted_problems(error, prefix=f"{self.statement}.")
-        except ValueError as error:
-            yield f"{self.statement}: {error}"
