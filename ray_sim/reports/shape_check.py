@@ -26,7 +26,7 @@ class Check(BaseModel):
     published: str | None = None
     """What the paper says, in a few words or numbers."""
     because: str | None = None
-    """Reason why the shape does not appear, where it does not."""
+    """Name of another check of the figure, which tells by its runs why this one does not appear."""
 
     @model_validator(mode="after")
     def _one_statement(self) -> Self:

@@ -78,6 +78,11 @@ def _each_once(checks: list[Check]) -> list[Check]:
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"'{name}' is the name of two checks; rename one")
+    for check in checks:
+        if check.because is not None and check.because not in names:
+            raise ValueError(
+                f"`because`: must name another check, whose verdict tells; got '{check.because}'"
+            )
     return checks
 
 
