@@ -37,7 +37,7 @@ FIGURE = {
             "name": "SRTF waits on many",
             "range": {"of": "srtf", "between": [1, None]},
             "at": [2000],
-            "because": "so it is",
+            "because": "all count",
         },
         {"name": "all count", "metric": "jobs", "range": {"of": "fifo", "between": [19, 21]}},
     ],
@@ -116,7 +116,7 @@ def test_figures_run_are_judged_and_resume(folder: Path, capsys: pytest.CaptureF
 
     page = Path("out/reproduce.html").read_text()
     assert "Queueing &lt;delay&gt;" in page
-    assert "SRTF waits on many: depends on a choice, C1. C1, few: appears. Reason: so it is" in page
+    assert "SRTF waits on many: depends on a choice, C1. C1, few: appears. Reason: all count: appears" in page
     assert "the paper names no number" in page
     assert f"ray-sim reproduce {files[0]}" in page
     assert str(folder) not in page.replace(f"ray-sim reproduce {folder}", "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -171,10 +171,18 @@ def figure_result(figure: Figure, store: ResultStore, *, verdicts: bool = True) 
         _not_run(figure),
         xs=tuple(xs),
         points=tuple(_points(figure, xs, own[metric])),
-        checks=tuple(map(judged, figure.checks)) if verdicts else (),
+        checks=tuple(_with_reasons([judged(check) for check in figure.checks])) if verdicts else (),
         done=_done(figure, store),
         completions=_completions(figure, xs, store) if metric.startswith("jct_s.") else None,
     )
+
+
+def _with_reasons(checks: Sequence[JudgedCheck]) -> Iterator[JudgedCheck]:
+    """Yield the checks with the verdicts of those that they name as reasons."""
+    verdicts = {check.name: check.verdict for check in checks}
+    for check in checks:
+        reason = check.because
+        yield replace(check, because=None if reason is None else f"{reason}: {verdicts[reason]}")
 
 
 def _samples(figure: Figure, cells: Sequence[Cell], metric: str, where: str, store: ResultStore) -> Samples:
