@@ -166,7 +166,6 @@ def _with_mechanism(audit: WelfareAudit, facts: AnnouncedFacts, record: Mechanis
         exact_jobs=int(regrets.exact.sum()),
         estimate_error=record.estimate_error,
         regret=_figures(regrets.gain, regrets.kind),
-        hiding_regret=_figures(regrets.hiding_gain, regrets.hiding_kind),
         regret_bound=record.regret_bound,
     )
 

@@ -42,12 +42,9 @@ class Regrets:
     """Gains of the best misreports of n sampled jobs over the truth, >= 0, in units."""
 
     gain: FloatArray
-    """(n,) over misreports that the job cannot outlast."""
+    """(n,)"""
     kind: tuple[str, ...]
     """(n,) that misreport; empty where the truth is best."""
-    hiding_gain: FloatArray
-    """(n,) over misreports that hide long durations."""
-    hiding_kind: tuple[str, ...]
     exact: BoolArray
     """(n,) whether failures were computed from all outcomes."""
 

@@ -78,7 +78,6 @@ def _audit_rows(audit: WelfareAudit) -> Rows:
         ("audit: that bound / welfare", audit.optimum_ratio),
         ("audit: bound on expected welfare, launch plans", audit.launch_plan_bound),
         *_regret_rows("misreports", audit.regret),
-        *_regret_rows("hidden long durations", audit.hiding_regret),
         ("audit: bound on gains by misreports", audit.regret_bound),
         ("audit: sampled jobs", audit.sampled_jobs),
         ("audit: line of Lemma 4.3", audit.eviction_line),

@@ -233,7 +233,7 @@ def record_of(start: list[int], price: list[int], **changes: Any) -> MechanismRe
         price=np.array(price),
         points=0,
         fallen=(),
-        regrets=Regrets(nothing, (), nothing, (), nothing.astype(np.bool_)),
+        regrets=Regrets(nothing, (), nothing.astype(np.bool_)),
         estimate_error=0.0,
         regret_bound=None,
     )

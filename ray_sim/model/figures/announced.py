@@ -98,9 +98,7 @@ class WelfareAudit:
     estimate_error: float | None = None
     """Largest standard error of such an estimate of a probability; 0 where all are exact."""
     regret: RegretFigures | None = None
-    """Over misreports that the job cannot outlast."""
-    hiding_regret: RegretFigures | None = None
-    """Over misreports that hide long durations, so that the job may be evicted unpaid."""
+    """Gains of the misreports that were tried."""
     regret_bound: float | None = None
     """2 (mu + eps / 10) H, a bound on `regret`; null where the mechanism's estimates have no such error."""
     violations: list[str] = field(default_factory=list)

@@ -79,8 +79,8 @@ class Menu(ABC):
     """Prices of a node for each round; those that a job pays are fixed at its birth.
 
     A job books at most C_m in a round, up to half a nano node per point of its distribution, and only where
-    at most kappa is booked. So the booked load stays at or below C' (up to this rounding), whatever the
-    signal.
+    at most kappa is booked. So the booked load of plans stays at or below C' (up to this rounding), whatever
+    the signal. Jobs that outlast their reports are booked on top of it.
     """
 
     buys_at_zero: ClassVar[bool]
@@ -95,15 +95,11 @@ class Menu(ABC):
     def node_prices(self, first: int, rounds: int) -> tuple[IntArray, BoolArray]:
         """Return prices of a node in nano and sold-out flags of ``rounds`` rounds from ``first``.
 
-        Both arrays are copies of shape (rounds,). Rounds from T on are sold out. The price of a sold-out
-        round is finite here, and never to be charged.
+        Both arrays are copies, and end at T. The price of a sold-out round is finite here, and never to be
+        charged.
         """
-        price = np.zeros(rounds, dtype=np.int64)
-        sold_out = np.ones(rounds, dtype=np.bool_)
-        known = self._price[first : first + rounds]
-        price[: len(known)] = known
-        np.greater(self.booked[first : first + rounds], self.capacity.safe_load, out=sold_out[: len(known)])
-        return price, sold_out
+        sold_out = self.booked[first : first + rounds] > self.capacity.safe_load
+        return self._price[first : first + rounds].copy(), sold_out
 
     def book(self, concurrency: int, start: IntArray, duration: IntArray, probability: FloatArray) -> None:
         """Book the plan of a job: ``probability`` times ``concurrency`` nodes while each point would run.

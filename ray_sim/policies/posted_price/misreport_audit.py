@@ -51,7 +51,6 @@ class MisreportAudit:
     least_failure : eps / 10
     mu : bound on the error of these estimates, 0 where they are exact, None without a bound
     threshold : whether estimates of at most ``least_failure`` count as 0
-    cutoffs : as of `Planner`
     """
 
     def __init__(
@@ -61,24 +60,24 @@ class MisreportAudit:
         least_failure: float,
         mu: float | None,
         threshold: bool,
-        cutoffs: bool,
     ) -> None:
         self._jobs, self._failures = jobs, failures
         self._least_failure, self._mu, self._threshold = least_failure, mu, threshold
         self._sampled = frozenset(jobs.sample.tolist())
-        self._planner = Planner(cutoffs)
         n = len(jobs.true)
         self._start: IntArray = np.full(n, NEVER_ROUND)
         self._price: IntArray = np.zeros(n, dtype=np.int64)
         self._points = 0
         self._fallen: list[tuple[int, int]] = []
-        self._gains: list[tuple[float, str, float, str, bool]] = []
+        self._gains: list[tuple[float, str, bool]] = []
 
     def start(self, world: AnnouncedContext, menu: Menu, paths: int, streams: Streams) -> None:
         """Prepare for a run of a mechanism with so many sample paths."""
         self._world, self._menu, self._streams = world, menu, streams
         self._longest = world.bounds.duration
+        self._planner = Planner(world.signal, self._longest)
         self._history = ExactFailure(world.nodes, self._longest)
+        self.horizon = menu.capacity.horizon
         self._paths = max(TIMES_PATHS * paths, LEAST_PATHS)
         self._booked: IntArray = np.zeros(menu.capacity.horizon, dtype=np.int64)
         self._seen: IntArray = np.zeros(menu.capacity.horizon, dtype=np.int64)
@@ -118,9 +117,7 @@ class MisreportAudit:
     def record(self) -> MechanismRecord:
         """All that was recorded, at the end of the run."""
         sampled = len(self._gains) - sum(exact for *_, exact in self._gains)
-        gains, kinds, hiding, hiding_kinds, exact = (
-            zip(*self._gains, strict=True) if self._gains else ((),) * 5
-        )
+        gains, kinds, exact = zip(*self._gains, strict=True) if self._gains else ((),) * 3
         bound = None
         if self._mu is not None:
             least = self._least_failure if self._threshold else 0.0
@@ -136,23 +133,21 @@ class MisreportAudit:
             regrets=Regrets(
                 np.array(gains, dtype=np.float64),
                 tuple(kinds),
-                np.array(hiding, dtype=np.float64),
-                tuple(hiding_kinds),
                 np.array(exact, dtype=np.bool_),
             ),
             estimate_error=0.5 / math.sqrt(self._paths) if sampled else 0.0,
             regret_bound=bound,
         )
 
-    def _best_gains(self, job: int, report: PlannedJob) -> tuple[float, str, float, str, bool]:
-        """Gain and kind of the best misreport that the job cannot outlast, and of the best that it can."""
+    def _best_gains(self, job: int, report: PlannedJob) -> tuple[float, str, bool]:
+        """Gain and kind of the best misreport."""
         truth = planned_job(self._jobs.true, job)
         worth = _Worth(self, truth)
         honest = worth.of(truth, self._bought(job, report) if same_statement(report, truth) else None)
-        best = dict.fromkeys((False, True), (0.0, ""))
+        best = (0.0, "")
         for lie in misreports(truth, self._world.bounds, self._world.signal):
-            best[lie.hides] = max(best[lie.hides], (worth.of(lie.report) - honest, lie.kind), key=_gain)
-        return *best[False], *best[True], worth.exact
+            best = max(best, (worth.of(lie.report) - honest, lie.kind), key=_gain)
+        return *best, worth.exact
 
     def _bought(self, job: int, report: PlannedJob) -> BoolArray | None:
         statements = self._world.statements
@@ -203,9 +198,8 @@ class _Worth:
     def of(self, report: PlannedJob, bought: BoolArray | None = None) -> float:
         """Value of the true finish less the payment, in units, expected over what truly comes.
 
-        An arrival and signal that was not reported is not launched. A job that outlasts all that it reported
-        for them, or its cutoff, is evicted and pays nothing. With fewer nodes than it needs, a job is worth
-        nothing.
+        An arrival and signal that was not reported is not launched. With fewer nodes than it needs, a job is
+        worth nothing.
         """
         truth, made = self._truth, self._audit.plan(report, bought)
         failure, total = self._failure(report.concurrency), 0.0
@@ -214,7 +208,8 @@ class _Worth:
             zip(truth.arrival.tolist(), truth.signal.tolist(), truth.duration.tolist(), strict=True)
         ):
             group = np.flatnonzero((report.arrival == arrival) & (report.signal == signal))
-            if not len(group) or made.start[group[0]] == NEVER_ROUND or made.run[group].max() < duration:
+            horizon = self._audit.horizon
+            if not len(group) or made.start[group[0]] + duration > horizon:
                 continue
             begin = int(made.start[group[0]])
             chosen = group[report.duration[group] == duration]

@@ -25,7 +25,6 @@ from ray_sim.policies.posted_price.plan_book import PlanBook
 from ray_sim.policies.posted_price.planner import threshold
 from ray_sim.policies.posted_price.planner_kernels import PlannedJob
 from ray_sim.policies.posted_price.sampled_failure import OracleError, SampledFailure, sample_count
-from ray_sim.policies.posted_price.union_failure import UnionFailure
 from ray_sim.policy_api import (
     WHOLE_TRACE,
     AnnouncedContext,
@@ -73,10 +72,9 @@ class PostedPrice(AnnouncedPolicy):
             "failure_oracle",
             "choice",
             "sampled",
-            "how failures are estimated. sampled: by sample paths; exact: by all outcomes, for few jobs; "
-            "union: by a bound from above",
+            "how failures are estimated. sampled: by sample paths; exact: by all outcomes, for few jobs",
             source="docs/models/posted_price.md#failure-estimates",
-            choices=("sampled", "exact", "union"),
+            choices=("sampled", "exact"),
         ),
         Parameter(
             "oracle_error",
@@ -108,14 +106,6 @@ class PostedPrice(AnnouncedPolicy):
         Parameter(
             "threshold", "bool", True, "whether estimates of at most eps / 10 count as 0", source=_SOURCE
         ),
-        Parameter(
-            "cutoffs",
-            "bool",
-            False,
-            "whether a plan also fixes the longest duration, after which a job is evicted and pays nothing; "
-            "without it a report that hides long durations may gain",
-            source="docs/models/posted_price.md#truthfulness",
-        ),
     )
 
     def __init__(
@@ -127,9 +117,7 @@ class PostedPrice(AnnouncedPolicy):
         mu: float = 0.02,
         oracle_failure: float = 0.01,
         threshold: bool = True,
-        cutoffs: bool = False,
     ) -> None:
-        self._cutoffs = cutoffs
         self._menu_name, self._eps, self._oracle_name = menu, eps, failure_oracle
         self._error, self._mu, self._failure, self._threshold = oracle_error, mu, oracle_failure, threshold
         self._audit: MisreportAudit | None = None
@@ -143,8 +131,8 @@ class PostedPrice(AnnouncedPolicy):
 
     def audited(self, jobs: AuditedJobs) -> MisreportAudit:
         """Record births and try misreports in the run that follows; its decisions are the same."""
-        mu = {"sampled": self._mu, "exact": 0.0}.get(self._oracle_name)
-        self._audit = MisreportAudit(jobs, self._failures, self._eps / 10, mu, self._threshold, self._cutoffs)
+        mu = self._mu if self.draws else 0.0
+        self._audit = MisreportAudit(jobs, self._failures, self._eps / 10, mu, self._threshold)
         return self._audit
 
     def start(self, world: AnnouncedContext, streams: Streams) -> None:
@@ -152,13 +140,13 @@ class PostedPrice(AnnouncedPolicy):
         self._world = world
         self._menu = self._new_menu(world)
         self._oracle = self._new_oracle(world, streams)
-        self._plans = PlanBook(world.statements, self._menu, self._cutoffs)
+        self._plans = PlanBook(world.statements, self._menu, world.signal, world.bounds.duration)
         n = len(world.statements)
         self._arrival: IntArray = np.full(n, NEVER_ROUND)
         self._signal: IntArray = np.zeros(n, dtype=np.int64)
         self._start: IntArray = np.full(n, NEVER_ROUND)
         self._until: IntArray = np.full(n, NEVER_ROUND)
-        """Rounds in which jobs came, start, and have run for the longest time they reported."""
+        """Rounds in which jobs came, start, and have run for the longest time that they reported."""
         if self._audit is not None:
             self._audit.start(world, self._menu, self._paths, streams)
 
@@ -175,8 +163,6 @@ class PostedPrice(AnnouncedPolicy):
         self._paths = 0
         if self._oracle_name == "exact":
             return ExactFailure(world.nodes, longest)
-        if self._oracle_name == "union":
-            return UnionFailure(world.nodes, longest)
         triples = bounds.delay * bounds.concurrency * longest
         error: OracleError = "uniform" if self._error == "uniform" else "pointwise"
         self._paths = sample_count(error, self._mu, triples, self._failure)
@@ -188,11 +174,10 @@ class PostedPrice(AnnouncedPolicy):
         came = np.setdiff1d(view.came, unwanted)
         launches, refused = self._come(view.round, came, view.signals(came))
         rejected = np.union1d(np.array(unwanted, dtype=np.int64), refused)
-        running = view.running
-        overdue = running[self._until[running] <= view.round]
         waiting = np.setdiff1d(view.present, rejected)
         due = waiting[self._start[waiting] == view.round]
-        evicted = np.union1d(view.overload(due, np.union1d(rejected, overdue)), overdue)
+        evicted = view.overload(due, rejected)
+        self._run_on(view.round, np.setdiff1d(view.running, evicted))
         charges = self._charge(view.round, view.completed)
         removed = np.union1d(rejected, evicted)
         observed = came, self._signal[came], view.completed, removed
@@ -200,7 +185,7 @@ class PostedPrice(AnnouncedPolicy):
         if self._audit is not None:
             self._audit.observed(view.round, *observed)
         return AnnouncedDecision(
-            changes=view.starts(np.setdiff1d(due, evicted), np.intersect1d(evicted, running)),
+            changes=view.starts(np.setdiff1d(due, evicted), np.intersect1d(evicted, view.running)),
             reject=rejected,
             reject_reason="not_launched",
             evict=evicted,
@@ -247,6 +232,12 @@ class PostedPrice(AnnouncedPolicy):
         launched, refused = jobs[starts < NEVER_ROUND], jobs[starts == NEVER_ROUND]
         start_us = self._start[launched] * self._world.round_us
         return (Launches(launched, start_us) if len(launched) else None), refused
+
+    def _run_on(self, now: int, running: IntArray) -> None:
+        """Book jobs that have outlasted their reports up to D_m; they run on, and pay for what they run."""
+        for job in running[self._until[running] <= now].tolist():
+            self._plans.run_on(job, now, int(self._start[job]) + self._world.bounds.duration)
+            self._until[job] = NEVER_ROUND
 
     def _charge(self, now: int, jobs: IntArray) -> Charges | None:
         """Prices of jobs that completed now."""

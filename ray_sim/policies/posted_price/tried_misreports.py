@@ -30,8 +30,6 @@ class Misreport:
 
     kind: str
     report: PlannedJob
-    hides: bool
-    """Whether some true duration is longer than all that are reported for its arrival and signal."""
 
 
 def misreports(truth: PlannedJob, bounds: StatementBounds, signal: str) -> Iterator[Misreport]:
@@ -43,7 +41,7 @@ def misreports(truth: PlannedJob, bounds: StatementBounds, signal: str) -> Itera
     """
     for kind, report in _all(truth, bounds, signal):
         if not same_statement(report, truth):
-            yield Misreport(kind, report, _may_outlast(truth, report))
+            yield Misreport(kind, report)
 
 
 def _all(truth: PlannedJob, bounds: StatementBounds, signal: str) -> Iterator[tuple[str, PlannedJob]]:
@@ -123,11 +121,3 @@ def _with_points(
 def same_statement(one: PlannedJob, other: PlannedJob) -> bool:
     """Whether two statements say the same."""
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in PlannedJob._fields)
-
-
-def _may_outlast(truth: PlannedJob, report: PlannedJob) -> bool:
-    for arrival, signal, duration in zip(truth.arrival, truth.signal, truth.duration, strict=True):
-        same = (report.arrival == arrival) & (report.signal == signal)
-        if same.any() and report.duration[same].max() < duration:
-            return True
-    return False

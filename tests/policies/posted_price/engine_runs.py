@@ -147,7 +147,6 @@ def policy_of(setting: Setting, **params: Any) -> PostedPrice:
         "failure_oracle": "exact",
         "eps": setting.eps,
         "threshold": setting.threshold,
-        "cutoffs": setting.cutoffs,
     }
     return PostedPrice(**(given | params))
 
@@ -187,7 +186,7 @@ def random_job(draw: np.random.Generator, birth: int, setting: Setting, most_poi
     if draw.random() < 0.1:
         arrival = int(draw.integers(birth, birth + 6))
     if draw.random() < 0.1:
-        duration = int(draw.integers(1, setting.max_rounds + 3))
+        duration = int(draw.integers(1, setting.max_rounds + 1))
     size = int(draw.integers(1, setting.max_concurrency + 1))
     return Job(birth, size, random_value(draw, setting, points, birth), points, arrival, duration)
 

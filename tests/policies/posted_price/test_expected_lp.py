@@ -19,9 +19,16 @@ from ray_sim.policies.posted_price.expected_lp import (
     expected_optimum,
 )
 from ray_sim.policies.posted_price.menu import RelaxedCapacity
-from ray_sim.policies.posted_price.planner import Planner, planned_job, rounds_touched
+from ray_sim.policies.posted_price.planner import planned_job, rounds_touched
 from ray_sim.policies.posted_price.planner_kernels import PlannedJob
-from tests.policies.posted_price.random_jobs import Signal, Sizes, job_of, random_job, statements_of
+from tests.policies.posted_price.random_jobs import (
+    Signal,
+    Sizes,
+    job_of,
+    planner_for,
+    random_job,
+    statements_of,
+)
 from tests.proofs import instances
 
 EXACT = 1e-9
@@ -193,7 +200,7 @@ def test_bound_on_the_offline_optimum_that_knows_all() -> None:
 
 def sold(menu: ExpectedPrices, statements: Statements, *, at_zero: bool) -> tuple[float, int]:
     """Welfare in the relaxed problem, and number of points sold, of jobs in turn."""
-    planner, welfare, count = Planner(), 0.0, 0
+    welfare, count = 0.0, 0
     for number in range(len(statements)):
         job = planned_job(statements, number)
         bought = menu.bought(
@@ -203,9 +210,9 @@ def sold(menu: ExpectedPrices, statements: Statements, *, at_zero: bool) -> tupl
             int(statements.outlook_row[number]),
             len(job.arrival),
         )
-        (start, _, _), _ = planner.plan(
+        (start, _), _ = planner_for(job).plan(
             job,
-            menu.node_prices(job.birth, rounds_touched(job)),
+            menu.node_prices(job.birth, rounds_touched(job, int(job.duration.max()))),
             bought=bought if at_zero else np.zeros_like(bought),
         )
         for t, d, p in zip(start.tolist(), job.duration.tolist(), job.probability, strict=True):
@@ -251,8 +258,8 @@ class TestSelling:
                 job = planned_job(statements, number)
                 rows = int(statements.value_row[number]), int(statements.outlook_row[number])
                 bought = menu.bought(job.birth, job.concurrency, *rows, len(job.arrival))
-                prices = menu.node_prices(job.birth, rounds_touched(job))
-                (start, _, _), _ = Planner().plan(job, prices, bought=bought)
+                prices = menu.node_prices(job.birth, rounds_touched(job, int(job.duration.max())))
+                (start, _), _ = planner_for(job).plan(job, prices, bought=bought)
                 assert (start[bought] < NEVER_ROUND).all(), (seed, number)
 
     @pytest.mark.parametrize("signal", Signal)

@@ -70,6 +70,22 @@ def check_bounds(reported: Statements, bounds: StatementBounds, job_id: pl.Serie
         raise InvalidWorkloadError(problems_text("statements of work", problems))
 
 
+def check_durations(duration: IntArray, bounds: StatementBounds, job_id: pl.Series) -> None:
+    """Refuse jobs that truly run for more rounds than the bound: a job may outlast its report, but not D_m.
+
+    Raises
+    ------
+    InvalidWorkloadError : names the first such job
+    """
+    limit = (
+        f"at most {bounds.duration} rounds (most_duration_s), also where the report is shorter; raise -w "
+        "most_duration_s, or leave such jobs out"
+    )
+    problems = list(_beyond("duration_s", duration > bounds.duration, duration, limit, job_id))
+    if problems:
+        raise InvalidWorkloadError(problems_text("announced jobs", problems))
+
+
 def _problems(reported: Statements, bounds: StatementBounds, job_id: pl.Series) -> Iterator[str]:
     gpus = reported.concurrency
     limit = (
@@ -106,8 +122,7 @@ def _per_row(outlooks: Outlooks) -> IntArray:
 def clipped(jobs: RoundedJobs, bounds: StatementBounds, signal: str) -> tuple[RoundedJobs, int]:
     """The same jobs with statements cut to the bounds, true ones too, and how many reports that changes.
 
-    Values above H become H and those below 1 become 0; durations above D_m become D_m. What comes stays, so a
-    job may outlast its statement.
+    Values above H become H and those below 1 become 0; durations above D_m become D_m.
     """
     reported = jobs.reported
     worth = np.minimum(reported.values, int(bounds.value * NANO))

@@ -7,7 +7,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ray_sim.engine.kinds.announced.bounds import StatementBounds, bounds_of, check_bounds, clipped
+from ray_sim.engine.kinds.announced.bounds import (
+    StatementBounds,
+    bounds_of,
+    check_bounds,
+    check_durations,
+    clipped,
+)
 from ray_sim.engine.kinds.announced.misreports import misreported
 from ray_sim.engine.kinds.announced.rounds import RoundedJobs, rounded_jobs
 from ray_sim.engine.kinds.announced.slot_check import slot_warnings
@@ -68,6 +74,7 @@ class AnnouncedFacts(RigidFacts):
         if setting.values["clip_statements"]:
             jobs, cut = clipped(jobs, bounds, signal)
         check_bounds(jobs.reported, bounds, table.job_id)
+        check_durations(jobs.duration, bounds, table.job_id)
         reported, lying = misreported(jobs.reported, table, bounds, setting.values)
         jobs = replace(jobs, reported=reported)
         table = _as_reported(table, jobs)

@@ -49,6 +49,13 @@ def signals(kind: str, duration: IntArray) -> IntArray:
     return duration.copy() if kind == "full" else np.frexp(duration.astype(np.float64))[1].astype(np.int64)
 
 
+def longest_rounds(kind: str, signal: IntArray, most: int) -> IntArray:
+    """(n,) longest durations that these signals allow, at most ``most``; ``kind`` as in `signals`."""
+    if kind == "none":
+        return np.full_like(signal, most)
+    return signal.copy() if kind == "full" else np.minimum((1 << signal) - 1, most)
+
+
 def rounded_jobs(
     table: JobTable, statements: StatementProfile, slot_us: int, signal: str, gpus: IntArray
 ) -> RoundedJobs:
