@@ -118,6 +118,20 @@ def test_a_duration_between_the_reported_ones_pays_by_the_menu_of_the_birth() ->
     assert found[1][3] == 2 * round(run(jobs, setting).fates[1].menu[1] or 0) > 0
 
 
+@pytest.mark.parametrize("comes", [1, 3])
+def test_births_of_an_instant_are_in_order_of_the_trace_whenever_they_come(comes: int) -> None:
+    """One of two nodes is left: the first of the trace gets it, though it may come after the second."""
+    setting = Setting(2, 6, 0.0, 8.0, 1, 4, threshold=False)
+    first = Job(0, 1, (8 * NANO,) * 6, ((1, 2, 0.5), (3, 2, 0.5)), comes, 2)
+    other = Job(0, 1, (8 * NANO,) * 6, ((2, 2, 1.0),), 2, 2)
+    found, expected = (
+        run_engine(Instance((first, other), (first, other), setting)),
+        run([first, other], setting),
+    )
+    assert found.fates() == fates_of(expected)
+    assert found.result.jobs["arrival_s"].to_list() == [comes * 60.0, 120.0]
+
+
 def test_births_of_a_round_come_one_after_the_other() -> None:
     """Ten equal jobs of one round see ten menus."""
     setting = Setting(6, 6, 0.5, 8.0, 1, 1)

@@ -57,7 +57,6 @@ def tailed_jobs(draw: np.random.Generator) -> tuple[Job, ...]:
         points = ((arrival, 1, 1.0),) if arrival > 2 else (short, long)
         worth = (8 * NANO,) * (arrival + 2) + (NANO,) * 2
         jobs.append(Job(0, 1 + len(jobs) % 2, worth, points, arrival, 1))
-    # The engine keeps the order of arrival among jobs of one birth.
     return tuple(replace(one, birth=int(one.arrival == 2)) for one in jobs)
 
 
