@@ -13,7 +13,7 @@ import numpy as np
 
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.statement import NANO, NEVER_ROUND
-from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.model.units import US_PER_S, FloatArray, IntArray
 from ray_sim.model.welfare_audit import AuditedJobs
 from ray_sim.policies.posted_price.exact_failure import ExactFailure
 from ray_sim.policies.posted_price.expected_lp import ExpectedPrices, Population
@@ -128,6 +128,22 @@ class PostedPrice(AnnouncedPolicy):
     def draws(self) -> bool:
         """Whether it draws sample paths."""
         return self._oracle_name == "sampled"
+
+    def warnings(self) -> list[str]:
+        """Why the prices of this run are not truthful."""
+        bounds, round_s = self._world.bounds, self._world.round_us / US_PER_S
+        if not bounds.undeclared:
+            return []
+        same = {
+            "most_gpus": f"{bounds.concurrency}",
+            "most_duration_s": f"{bounds.duration * round_s:.12g}",
+            "most_value": f"{bounds.value:.12g}",
+        }
+        options = " ".join(f"-w {name}={same[name]}" for name in bounds.undeclared)
+        return [
+            f"not truthful: {', '.join(bounds.undeclared)} not declared, so these bounds come from the "
+            f"reports, and a report changes the prices that its user pays; the same, declared: {options}"
+        ]
 
     def audited(self, jobs: AuditedJobs) -> MisreportAudit:
         """Record births and try misreports in the run that follows; its decisions are the same."""

@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ray_sim.contract.rigid_worlds import cluster
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.general import GeneralRun
+from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
+from ray_sim.engine.run import run_world
 from ray_sim.engine.sites.fleet import fleet_of
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
@@ -18,10 +22,12 @@ from tests.policies.posted_price.engine_runs import (
     SIGNALS,
     FateRow,
     Instance,
+    outlook,
     policy_of,
     random_instance,
     random_value,
     run_engine,
+    table_of,
     world_of,
 )
 from tests.policies.posted_price.naive_mechanism import NANO, Job, Setting, Signal, signal_of
@@ -210,6 +216,36 @@ def test_expected_prices_sell_and_book_within_c_prime(signal: Signal) -> None:
                 assert end is not None
                 assert paid <= job.worth(end)
     assert sold > 0
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_dummy_outcome_lowers_prices_only_where_bounds_come_from_reports(declared: bool) -> None:
+    """D_m rises from 2 to 4 by an outcome that never happens, so that L = 1 / (2 C_m D_m) falls."""
+    setting = Setting(4, 12, 0.0, 8.0, 1, 4, threshold=False)
+    others = [Job(0, 1, (8 * NANO,) * 4, ((0, 2, 1.0),), 0, 2)] * 2
+    truth = Job(0, 1, (8 * NANO,) * 4, ((0, 2, 1.0),), 0, 2)
+    lie = replace(truth, points=((0, 2, 1 - 1e-6), (0, 4, 1e-6)))
+    paid, told = [], []
+    for report in (truth, lie):
+        given = Instance((*others, report), (*others, truth), setting)
+        world = world_of(given, {} if declared else {"most_duration_s": None})
+        result = run_world(world, policy_of(setting))
+        assert result.jobs["fate"][2] == "completed"
+        paid.append(result.jobs["payment"][2])
+        told.append("most_duration_s not declared" in str(result.summary.policy_warnings))
+    assert (paid[0] == paid[1], told) == (declared, [not declared] * 2)
+
+
+def test_bounds_that_are_not_declared_are_those_of_reports_and_never_of_truths() -> None:
+    true = Job(0, 2, (8 * NANO,) * 8, ((0, 1, 0.5), (0, 4, 0.5)), 0, 1)
+    told = Job(0, 1, (2 * NANO,) * 4, ((0, 1, 1.0),), 0, 1)
+    table = table_of([told], [true])
+    assert table.statements is not None
+    outlooks = (outlook(true), *table.statements.outlooks[1:])
+    table = replace(table, statements=replace(table.statements, outlooks=outlooks))
+    given = {"truth": "announced", "slot_s": 60, "horizon_s": 540, "signal": "full"}
+    bounds = AnnouncedFacts.in_world(build_world(table, cluster([4], ["a"]), params=given)).bounds
+    assert (bounds.concurrency, bounds.duration, bounds.value, bounds.delay) == (1, 1, 2.0, 4)
 
 
 def one_of_points(job: Job) -> bool:
