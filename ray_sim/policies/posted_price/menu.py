@@ -22,6 +22,7 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.statement import NANO
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 from ray_sim.policies.posted_price.menu_kernels import book_load
+from ray_sim.policies.posted_price.planner_kernels import PlannedJob
 
 MOST_ROUNDS = 50_000_000
 """Most rounds of a run; a menu takes 16 bytes for each."""
@@ -115,10 +116,8 @@ class Menu(ABC):
         first, end = book_load(concurrency, start, duration, probability, self.booked)
         self._price_rounds(first, end)
 
-    def bought(
-        self, birth: int, concurrency: int, value_row: int, outlook_row: int, n_points: int
-    ) -> BoolArray | None:
-        """Return which points of a statement may be bought at zero surplus, (n_points,); None for none."""
+    def bought(self, report: PlannedJob) -> BoolArray | None:
+        """Return which points of a report may be bought at zero surplus, (n,); None for none."""
         return None
 
     def priced(self, first: int, booked: IntArray) -> IntArray:

@@ -143,16 +143,11 @@ class MisreportAudit:
         """Gain and kind of the best misreport."""
         truth = planned_job(self._jobs.true, job)
         worth = _Worth(self, truth)
-        honest = worth.of(truth, self._bought(job, report) if same_statement(report, truth) else None)
+        honest = worth.of(truth, self._menu.bought(report) if same_statement(report, truth) else None)
         best = (0.0, "")
         for lie in misreports(truth, self._world.bounds, self._world.signal):
             best = max(best, (worth.of(lie.report) - honest, lie.kind), key=_gain)
         return *best, worth.exact
-
-    def _bought(self, job: int, report: PlannedJob) -> BoolArray | None:
-        statements = self._world.statements
-        rows = int(statements.value_row[job]), int(statements.outlook_row[job])
-        return self._menu.bought(report.birth, report.concurrency, *rows, len(report.arrival))
 
     def plan(self, report: PlannedJob, bought: BoolArray | None) -> Launch:
         """Plan that the mechanism would make for this report now.

@@ -70,12 +70,7 @@ class PlanBook:
         """
         self._planned = job + 1
         prices = self._menu.node_prices(report.birth, rounds_touched(report, self._most_duration))
-        value_row, outlook_row = self._statements.value_row[job], self._statements.outlook_row[job]
-        n_points = len(report.arrival)
-        bought = self._menu.bought(
-            report.birth, report.concurrency, int(value_row), int(outlook_row), n_points
-        )
-        made, _ = self._planner.plan(report, prices, failure, bought)
+        made, _ = self._planner.plan(report, prices, failure, self._menu.bought(report))
         if (made.start == NEVER_ROUND).all():
             return None
         points = slice(self._ptr[job], self._ptr[job + 1])

@@ -7,6 +7,7 @@ Uncertainty (WWW 2022), Algorithms 1 and 2.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -24,6 +25,7 @@ from ray_sim.policies.posted_price.misreport_audit import MisreportAudit
 from ray_sim.policies.posted_price.plan_book import PlanBook
 from ray_sim.policies.posted_price.planner import threshold
 from ray_sim.policies.posted_price.planner_kernels import PlannedJob
+from ray_sim.policies.posted_price.prior import read_prior
 from ray_sim.policies.posted_price.sampled_failure import OracleError, SampledFailure, sample_count
 from ray_sim.policy_api import (
     WHOLE_TRACE,
@@ -54,9 +56,17 @@ class PostedPrice(AnnouncedPolicy):
             "choice",
             "exponential",
             "prices. exponential: of the booked load, for any jobs; expected: duals of the linear programme "
-            "of the expected jobs, which needs the statements of the whole trace",
+            "of the jobs of prior, not truthful without one",
             source=_SOURCE,
             choices=("exponential", "expected"),
+        ),
+        Parameter(
+            "prior",
+            "text",
+            None,
+            "with menu=expected: workload file (.parquet) of the jobs that are expected, such as another "
+            "seed of the same workload; none = the reports of the run itself, which is not truthful",
+            source="docs/models/posted_price.md#menu-b-duals-of-the-expected-jobs",
         ),
         Parameter(
             "eps",
@@ -111,6 +121,7 @@ class PostedPrice(AnnouncedPolicy):
     def __init__(
         self,
         menu: str = "exponential",
+        prior: str | None = None,
         eps: float = 0.5,
         failure_oracle: str = "sampled",
         oracle_error: str = "pointwise",
@@ -121,7 +132,10 @@ class PostedPrice(AnnouncedPolicy):
         self._menu_name, self._eps, self._oracle_name = menu, eps, failure_oracle
         self._error, self._mu, self._failure, self._threshold = oracle_error, mu, oracle_failure, threshold
         self._audit: MisreportAudit | None = None
-        if menu == "expected":
+        if prior is not None and menu != "expected":
+            raise InvalidScenarioError(f"prior={prior}: only menu=expected has a prior: leave one out")
+        self._prior = prior
+        if menu == "expected" and prior is None:
             self.sees = self.sees | {WHOLE_TRACE}
 
     @property
@@ -129,8 +143,18 @@ class PostedPrice(AnnouncedPolicy):
         """Whether it draws sample paths."""
         return self._oracle_name == "sampled"
 
+    def input_files(self) -> Mapping[str, Path]:
+        """The prior."""
+        return {} if self._prior is None else {"prior": Path(self._prior)}
+
     def warnings(self) -> list[str]:
         """Why the prices of this run are not truthful."""
+        own = "not truthful: menu=expected has its prices from the reports of this run, so that a user's own "
+        own += "report is in the prices it pays; give it jobs of another seed: -p prior=FILE"
+        told = [own] if self._menu_name == "expected" and self._prior is None else []
+        return told + self._undeclared()
+
+    def _undeclared(self) -> list[str]:
         bounds, round_s = self._world.bounds, self._world.round_us / US_PER_S
         if not bounds.undeclared:
             return []
@@ -171,7 +195,10 @@ class PostedPrice(AnnouncedPolicy):
         bounds = world.bounds
         capacity = RelaxedCapacity(world.nodes, bounds.concurrency, self._eps, world.rounds)
         if self._menu_name == "expected":
-            return ExpectedPrices(capacity, Population.of(world.statements))
+            jobs = world.statements
+            if self._prior is not None:
+                jobs = read_prior(Path(self._prior), world.round_us, world.signal)
+            return ExpectedPrices(capacity, Population.of(jobs))
         return ExponentialPrices(capacity, bounds.duration, bounds.value)
 
     def _new_oracle(self, world: AnnouncedContext, streams: Streams) -> FailureOracle:

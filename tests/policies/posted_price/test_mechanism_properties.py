@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from ray_sim.contract.rigid_worlds import cluster
@@ -15,6 +17,7 @@ from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.run import run_world
 from ray_sim.engine.sites.fleet import fleet_of
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
 from ray_sim.policies.posted_price.exact_failure import ExactFailure
@@ -216,6 +219,44 @@ def test_expected_prices_sell_and_book_within_c_prime(signal: Signal) -> None:
                 assert end is not None
                 assert paid <= job.worth(end)
     assert sold > 0
+
+
+PRIOR_SETTING = Setting(4, 6, 0.0, 8.0, 1, 1, threshold=False)
+
+
+def paid_by_the_marginal_job(report: float, prior: Path | None) -> tuple[str, float, list[str]]:
+    """Fate, payment and warnings; five jobs of a round want one of four nodes, the last is worth 7."""
+    others = [Job(0, 1, (8 * NANO,) * 2, ((0, 1, 1.0),), 0, 1)] * 4
+    told = Job(0, 1, (round(report * NANO),) * 2, ((0, 1, 1.0),), 0, 1)
+    jobs = (*others[:2], told, *others[2:3])
+    params: dict[str, Any] = {} if prior is None else {"prior": str(prior)}
+    run = run_engine(Instance(jobs, jobs, PRIOR_SETTING), menu="expected", **params)
+    what, _, _, paid = run.fates()[2]
+    return what, paid / NANO, list(run.result.summary.policy_warnings or [])
+
+
+def test_expected_prices_follow_the_own_report_without_a_prior_and_not_with_one(tmp_path: Path) -> None:
+    """Four nodes, four jobs, C' = 4: alone, the report sets the price of the round to at most itself."""
+    rows = [{"birth_s": 0.0, "num_gpus": 1.0, "value": "deadline 3 60", "outlook": "0:60:1"}] * 6
+    prior = tmp_path / "prior.parquet"
+    empty = dict.fromkeys(("reported_gpus", "reported_value", "reported_outlook"))
+    columns = {"reported_gpus": pl.Float64, "reported_value": pl.String, "reported_outlook": pl.String}
+    pl.DataFrame([{**row, **empty} for row in rows], schema_overrides=columns).write_parquet(prior)
+    found = {report: paid_by_the_marginal_job(report, prior) for report in (1.1, 3.5, 7.0)}
+    assert [what for what, *_ in found.values()] == ["not_launched", "completed", "completed"]
+    assert found[3.5][1] == found[7.0][1] == pytest.approx(3.0, abs=1e-6)
+    assert not any(told for *_, told in found.values())
+    assert "not truthful: menu=expected" in paid_by_the_marginal_job(7.0, None)[2][0]
+
+
+def test_a_prior_must_be_a_workload_with_statements_and_needs_the_expected_menu(tmp_path: Path) -> None:
+    with pytest.raises(InvalidScenarioError, match="only menu=expected has a prior"):
+        policy_of(PRIOR_SETTING, prior="a.parquet")
+    bare = tmp_path / "bare.parquet"
+    pl.DataFrame({"num_gpus": [1.0]}).write_parquet(bare)
+    for path in (bare, tmp_path / "none.parquet"):
+        with pytest.raises(InvalidInputError, match=f"prior={path}: is no workload with statements of work"):
+            paid_by_the_marginal_job(7.0, path)
 
 
 @pytest.mark.parametrize("declared", [True, False])

@@ -81,6 +81,26 @@ def rounded_jobs(
     return RoundedJobs(true, reported, arrival, duration, signals(signal, duration))
 
 
+def statements_in_rounds(
+    birth_us: IntArray,
+    gpus: IntArray,
+    values: Sequence[ValueFunction],
+    outlooks: Sequence[Outlook],
+    slot_us: int,
+    signal: str,
+) -> Statements:
+    """Statements of J jobs in order of birth, which count from the first one; a value and an outlook each."""
+    row = np.arange(len(birth_us))
+    return Statements(
+        birth=rounds_up(birth_us - birth_us.min(initial=0), slot_us),
+        concurrency=gpus,
+        value_row=row,
+        outlook_row=row,
+        values=_worths(values, slot_us),
+        outlooks=_outlooks(outlooks, slot_us, signal),
+    )
+
+
 def _worths(values: Sequence[ValueFunction], slot_us: int) -> IntArray:
     """(V, S + 1) worth of each function k rounds after the birth; the last column is 0."""
     slot_s = slot_us / US_PER_S
