@@ -12,6 +12,8 @@ from ray_sim.model.units import seconds_to_us
 from ray_sim.model.value_function import parse_values
 from ray_sim.policy_api import Statements, statements_in_rounds
 
+_REPORTED = ("reported_gpus", "reported_value", "reported_outlook")
+
 
 def read_prior(path: Path, slot_us: int, signal: str) -> Statements:
     """Statements of a workload file, as they are reported there.
@@ -27,6 +29,10 @@ def read_prior(path: Path, slot_us: int, signal: str) -> Statements:
     source = f"prior={path}"
     try:
         frame = pl.read_parquet(path)
+        absent = [
+            name for name in _REPORTED if name not in frame.columns
+        ]  # left out where nothing is reported
+        frame = frame.with_columns(pl.lit(None).alias(name) for name in absent)
         told = frame.select(
             "birth_s",
             pl.col("reported_gpus").fill_null(pl.col("num_gpus")).cast(pl.Int64).alias("gpus"),

@@ -239,9 +239,7 @@ def test_expected_prices_follow_the_own_report_without_a_prior_and_not_with_one(
     """Four nodes, four jobs, C' = 4: alone, the report sets the price of the round to at most itself."""
     rows = [{"birth_s": 0.0, "num_gpus": 1.0, "value": "deadline 3 60", "outlook": "0:60:1"}] * 6
     prior = tmp_path / "prior.parquet"
-    empty = dict.fromkeys(("reported_gpus", "reported_value", "reported_outlook"))
-    columns = {"reported_gpus": pl.Float64, "reported_value": pl.String, "reported_outlook": pl.String}
-    pl.DataFrame([{**row, **empty} for row in rows], schema_overrides=columns).write_parquet(prior)
+    pl.DataFrame(rows).write_parquet(prior)
     found = {report: paid_by_the_marginal_job(report, prior) for report in (1.1, 3.5, 7.0)}
     assert [what for what, *_ in found.values()] == ["not_launched", "completed", "completed"]
     assert found[3.5][1] == found[7.0][1] == pytest.approx(3.0, abs=1e-6)
