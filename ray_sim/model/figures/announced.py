@@ -44,9 +44,9 @@ class RegretFigures:
     max: float
     mean: float
     share: float
-    """Share of the sampled jobs whose gain is above 1e-9."""
+    """Share of the sampled jobs whose gain is above rounding, and above three standard errors if drawn."""
     kind: str | None
-    """Misreport with the largest gain, such as ``value x 0.5``; null where no misreport gains."""
+    """Misreport with the largest gain, such as ``worth 8 until 600 s``; null where no misreport gains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,9 @@ class WelfareAudit:
     sampled_jobs: int | None = None
     """Jobs whose misreports were tried."""
     exact_jobs: int | None = None
-    """Sampled jobs whose failures were computed from all outcomes; the others have estimates from paths."""
+    """Sampled jobs whose gains are over all futures of all jobs; those of the others are over drawn ones."""
     estimate_error: float | None = None
-    """Largest standard error of such an estimate of a probability; 0 where all are exact."""
+    """Largest standard error of a gain that counts, in units; 0 where all are exact."""
     regret: RegretFigures | None = None
     """Gains of the misreports that were tried."""
     regret_bound: float | None = None

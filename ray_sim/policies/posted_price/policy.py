@@ -16,12 +16,12 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
 from ray_sim.model.welfare_audit import AuditedJobs
+from ray_sim.policies.posted_price.birth_record import BirthRecord
 from ray_sim.policies.posted_price.exact_failure import ExactFailure
 from ray_sim.policies.posted_price.expected_lp import ExpectedPrices, Population
 from ray_sim.policies.posted_price.exponential_prices import ExponentialPrices
 from ray_sim.policies.posted_price.failure import FailureOracle
 from ray_sim.policies.posted_price.menu import Menu, RelaxedCapacity
-from ray_sim.policies.posted_price.misreport_audit import MisreportAudit
 from ray_sim.policies.posted_price.plan_book import PlanBook
 from ray_sim.policies.posted_price.planner import threshold
 from ray_sim.policies.posted_price.planner_kernels import PlannedJob
@@ -131,7 +131,7 @@ class PostedPrice(AnnouncedPolicy):
     ) -> None:
         self._menu_name, self._eps, self._oracle_name = menu, eps, failure_oracle
         self._error, self._mu, self._failure, self._threshold = oracle_error, mu, oracle_failure, threshold
-        self._audit: MisreportAudit | None = None
+        self._audit: BirthRecord | None = None
         if prior is not None and menu != "expected":
             raise InvalidScenarioError(f"prior={prior}: only menu=expected has a prior: leave one out")
         self._prior = prior
@@ -169,10 +169,10 @@ class PostedPrice(AnnouncedPolicy):
             f"reports, and a report changes the prices that its user pays; the same, declared: {options}"
         ]
 
-    def audited(self, jobs: AuditedJobs) -> MisreportAudit:
-        """Record births and try misreports in the run that follows; its decisions are the same."""
+    def audited(self, jobs: AuditedJobs) -> BirthRecord:
+        """Record births in the run that follows; its decisions are the same."""
         mu = self._mu if self.draws else 0.0
-        self._audit = MisreportAudit(jobs, self._failures, self._eps / 10, mu, self._threshold)
+        self._audit = BirthRecord(jobs, self._eps / 10, mu, self._threshold)
         return self._audit
 
     def start(self, world: AnnouncedContext, streams: Streams) -> None:
@@ -188,7 +188,7 @@ class PostedPrice(AnnouncedPolicy):
         self._until: IntArray = np.full(n, NEVER_ROUND)
         """Rounds in which jobs came, start, and have run for the longest time that they reported."""
         if self._audit is not None:
-            self._audit.start(world, self._menu, self._paths, streams)
+            self._audit.start(world, self._menu)
 
     def _new_menu(self, world: AnnouncedContext) -> Menu:
         assert world.rounds is not None
@@ -223,10 +223,7 @@ class PostedPrice(AnnouncedPolicy):
         self._run_on(view.round, np.setdiff1d(view.running, evicted))
         charges = self._charge(view.round, view.completed)
         removed = np.union1d(rejected, evicted)
-        observed = came, self._signal[came], view.completed, removed
-        self._oracle.observe(view.round, *observed)
-        if self._audit is not None:
-            self._audit.observed(view.round, *observed)
+        self._oracle.observe(view.round, came, self._signal[came], view.completed, removed)
         return AnnouncedDecision(
             changes=view.starts(np.setdiff1d(due, evicted), np.intersect1d(evicted, view.running)),
             reject=rejected,
