@@ -16,9 +16,9 @@ from ray_sim.model.units import IntArray
 class AuditRequest:
     """Size of an audit."""
 
-    jobs: int = 5
+    jobs: int = 3
     """Largest number of jobs whose misreports are tried."""
-    futures: int = 8
+    futures: int = 4
     """Most joint futures of all jobs that are run; of more, so many are drawn."""
     nodes: int = 100
     """Limit on the nodes of the search for the best welfare."""

@@ -63,6 +63,7 @@ def _welfare_rows(figures: WelfareFigures) -> Rows:
         ("upper bound on welfare", figures.bound),
         ("that bound / welfare", figures.ratio),
         ("revenue", figures.revenue),
+        ("payments above the job's value", figures.paid_above_value),
         ("eviction rate", figures.eviction_rate),
         *fates,
         *((label, count) for label, count in changed if count),

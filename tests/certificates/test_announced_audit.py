@@ -88,7 +88,7 @@ def test_where_nothing_is_earned_there_is_no_ratio() -> None:
 def two_for_one() -> World:
     """One GPU and two jobs of two rounds, worth 5 and 3 by round 2; told to nobody before they end."""
     rows: list[Row] = [(0.0, 0.0, 120.0, 1, f"deadline {worth} 120", "0:120:1") for worth in (3, 5)]
-    return world(rows, gpus=1)
+    return world(rows, gpus=1, params={"signal": "none"})
 
 
 def test_the_optimum_after_the_fact_takes_the_dearer_job() -> None:

@@ -32,6 +32,8 @@ class WelfareFigures:
     """No schedule of the same jobs earns more, even one that knows the future; see docs/certificates.md."""
     ratio: float | None
     """`bound` / `welfare`, >= 1 up to rounding; null where nothing was earned."""
+    paid_above_value: int = 0
+    """Jobs that paid more than their completion was worth to them."""
 
 
 @dataclass(frozen=True, slots=True)

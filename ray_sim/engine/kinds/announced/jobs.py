@@ -23,9 +23,9 @@ _BOUNDS = (
     Parameter(
         "signal",
         "choice",
-        "none",
+        "full",
         "what the platform is told of the duration when an announced job comes. full: the duration; partial: "
-        "the binary digits of its rounds",
+        "the binary digits of its rounds; none: nothing, so that a job may pay more than it is worth",
         source=_SOURCE,
         choices=("none", "partial", "full"),
     ),
