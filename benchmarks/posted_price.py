@@ -124,9 +124,9 @@ def _plan_cpu_us(delay: int, arrivals: int, durations: int) -> float:
         probability=np.full(points, 1 / points),
         signal=duration,
     )
-    rounds = rounds_touched(job)
+    rounds = rounds_touched(job, durations)
     prices = np.arange(rounds) % 100 * (NANO // 1000), np.zeros(rounds, dtype=np.bool_)
-    planner = Planner()
+    planner = Planner("full", durations)
     planner.plan(job, prices)
     began = time.process_time()
     for _ in range(PLAN_REPETITIONS):

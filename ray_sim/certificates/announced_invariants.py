@@ -47,7 +47,7 @@ def violations(
     found = [*_of_capacity(rules, runs, jobs), *_of_payments(jobs)]
     if record is not None:
         found += [*_of_bookings(record), *_of_prices(record, jobs), *_of_plans(rules, runs, jobs, record)]
-        found += _of_evictions(rules, runs, jobs)
+        found += _of_evictions(runs, jobs)
     return found
 
 
@@ -102,9 +102,9 @@ def _of_plans(
     yield from _of_jobs(jobs, wrong, "starts otherwise than its plan says")
 
 
-def _of_evictions(rules: AnnouncedRules, runs: RunIntervals, jobs: pl.DataFrame) -> Iterator[str]:
-    """Whoever is evicted is born after all that stay active, unless it outlasts its report."""
-    evicted = (jobs["status"] == "evicted").to_numpy() & ~_overdue(rules, runs)
+def _of_evictions(runs: RunIntervals, jobs: pl.DataFrame) -> Iterator[str]:
+    """Whoever is evicted is born after all that stay active."""
+    evicted = (jobs["status"] == "evicted").to_numpy()
     wrong = np.zeros(len(jobs), dtype=np.bool_)
     numbers = np.flatnonzero(evicted)
     active: list[int] = []
@@ -120,20 +120,6 @@ def _of_evictions(rules: AnnouncedRules, runs: RunIntervals, jobs: pl.DataFrame)
     at = {job: f" at {runs.end[job] / US_PER_S:g} s" for job in np.flatnonzero(wrong)[:1].tolist()}
     when = next(iter(at.values()), "")
     yield from _of_jobs(jobs, wrong, f"is evicted{when}, and a job that was born later stays")
-
-
-def _overdue(rules: AnnouncedRules, runs: RunIntervals) -> BoolArray:
-    """(J,) jobs that end when they have run for the longest time reported for their arrival and signal."""
-    reported, overdue = rules.reported, np.zeros(len(rules.reported), dtype=np.bool_)
-    outlooks = reported.outlooks
-    for job in np.flatnonzero((runs.start < NEVER) & (runs.end < NEVER)).tolist():
-        row = int(reported.outlook_row[job])
-        points = slice(int(outlooks.ptr[row]), int(outlooks.ptr[row + 1]))
-        matches = outlooks.arrival[points] + reported.birth[job] == rules.arrival[job]
-        matches &= outlooks.signal[points] == rules.signal[job]
-        longest = int(outlooks.duration[points][matches].max(initial=0))
-        overdue[job] = runs.end[job] - runs.start[job] == longest * rules.slot_us
-    return overdue
 
 
 def _of_jobs(jobs: pl.DataFrame, wrong: BoolArray, what: str) -> Iterator[str]:

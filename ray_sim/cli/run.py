@@ -52,7 +52,7 @@ def run(
     ] = False,
     audit_jobs: Annotated[
         int | None,
-        typer.Option("--audit-jobs", min=1, metavar="N", help="Jobs whose misreports the audit tries [200]."),
+        typer.Option("--audit-jobs", min=1, metavar="N", help="Jobs whose misreports the audit tries [3]."),
     ] = None,
     seed: FirstSeed = None,
     fleet: Annotated[

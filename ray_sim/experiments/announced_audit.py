@@ -1,7 +1,7 @@
 """Audit of a run of announced jobs: benchmarks of welfare, truthfulness, loads and rules.
 
 A policy with prices is audited in a second run of it, in this process and with the same seed, which records
-its births. So nothing that an audit needs is kept in the run itself, nor in its snapshots.
+its births: nothing that an audit needs is kept in the run itself. Misreports are tried in further runs.
 """
 
 from __future__ import annotations
@@ -20,18 +20,16 @@ from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
 from ray_sim.engine.kinds.announced.welfare_limits import welfare_limits
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
+from ray_sim.experiments.misreport_audit import MisreportGains, misreport_gains
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.figures.announced import AnnouncedFigures, RegretFigures, WelfareAudit
+from ray_sim.model.figures.announced import AnnouncedFigures, WelfareAudit
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.model.statement import NANO
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.model.units import IntArray
 from ray_sim.model.welfare_audit import AuditedJobs, AuditRequest, MechanismRecord
 from ray_sim.solvers.utility_optimum import SearchLimits
-
-_GAIN = 1e-9
-"""Gains up to this many units come from rounding."""
 
 
 def check_audited(world: World) -> None:
@@ -77,7 +75,7 @@ def audit_run(
     limits = welfare_limits(facts, world.horizon_us, counted)
     optimum = optimum_after_the_fact(limits, SearchLimits(nodes=request.nodes))
     plans = None if facts.signal == "full" else launch_plans(limits)
-    record, again = _recorded(world, new_policy(), request, seed, counted)
+    record, again = _recorded(world, new_policy(), seed)
     broken = [] if again is None or again.jobs.equals(result.jobs) else [_NOT_REPEATED]
     runs = RunIntervals.of(result, world.table.origin_us)
     broken += violations(_rules(facts), runs, result.jobs, record)
@@ -103,21 +101,22 @@ def audit_run(
         load_excess=loads.load_excess,
         violations=broken,
     )
-    return audit if record is None else _with_mechanism(audit, facts, record)
+    if record is None:
+        return audit
+    chosen = np.arange(len(world.table)) if counted is None else np.flatnonzero(counted)
+    gains = misreport_gains(world, new_policy, _sample(chosen, request, seed), request, seed)
+    return _with_mechanism(audit, facts, record, gains)
 
 
 _NOT_REPEATED = "a second run with the same seed decides otherwise: what the audit recorded is of that run"
 
 
-def _recorded(
-    world: World, policy: Policy, request: AuditRequest, seed: int, counted: BoolArray | None
-) -> tuple[MechanismRecord | None, RunResult | None]:
+def _recorded(world: World, policy: Policy, seed: int) -> tuple[MechanismRecord | None, RunResult | None]:
     """Record of the policy in a second run, and its result; None for a policy that records nothing."""
     if not isinstance(policy, AnnouncedPolicy):
         return None, None
     jobs = AnnouncedFacts.in_world(world).statements
-    sample = _sample(np.arange(len(jobs.true)) if counted is None else np.flatnonzero(counted), request, seed)
-    audit = policy.audited(AuditedJobs(jobs.true, jobs.arrival, jobs.duration, jobs.signal, sample))
+    audit = policy.audited(AuditedJobs(jobs.true, jobs.arrival, jobs.duration, jobs.signal))
     if audit is None:
         return None, None
     again = run_world(world, policy, seed=seed)
@@ -148,9 +147,11 @@ def _padded(booked: IntArray, rounds: int) -> IntArray:
     return padded
 
 
-def _with_mechanism(audit: WelfareAudit, facts: AnnouncedFacts, record: MechanismRecord) -> WelfareAudit:
+def _with_mechanism(
+    audit: WelfareAudit, facts: AnnouncedFacts, record: MechanismRecord, gains: MisreportGains
+) -> WelfareAudit:
     """The audit with the figures of a policy with prices."""
-    bounds, regrets = facts.bounds, record.regrets
+    bounds = facts.bounds
     line = eviction_line(
         facts.nodes,
         record.relaxed / NANO,
@@ -162,23 +163,9 @@ def _with_mechanism(audit: WelfareAudit, facts: AnnouncedFacts, record: Mechanis
     return replace(
         audit,
         eviction_line=line,
-        sampled_jobs=len(regrets.gain),
-        exact_jobs=int(regrets.exact.sum()),
-        estimate_error=record.estimate_error,
-        regret=_figures(regrets.gain, regrets.kind),
-        hiding_regret=_figures(regrets.hiding_gain, regrets.hiding_kind),
+        sampled_jobs=gains.sampled_jobs,
+        exact_jobs=gains.exact_jobs,
+        estimate_error=gains.estimate_error,
+        regret=gains.figures,
         regret_bound=record.regret_bound,
-    )
-
-
-def _figures(gain: FloatArray, kind: tuple[str, ...]) -> RegretFigures | None:
-    """Figures of the gains of sampled jobs; None without any."""
-    if not len(gain):
-        return None
-    largest = int(gain.argmax())
-    return RegretFigures(
-        max=float(gain[largest]),
-        mean=float(gain.mean()),
-        share=float((gain > _GAIN).mean()),
-        kind=kind[largest] if gain[largest] > _GAIN else None,
     )

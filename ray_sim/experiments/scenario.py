@@ -300,13 +300,15 @@ class AuditSpec(Spec):
 
     jobs: Annotated[int, Field(ge=1)] = AuditRequest().jobs
     """Largest number of jobs whose misreports are tried; they are drawn with the run's seed."""
+    futures: Annotated[int, Field(ge=1)] = AuditRequest().futures
+    """Most joint futures of all jobs that are run; of more, so many are drawn."""
     nodes: Annotated[int, Field(ge=1)] = AuditRequest().nodes
     """Limit on the nodes of the search for the best welfare."""
 
     @property
     def request(self) -> AuditRequest:
         """The audit as a record of the model."""
-        return AuditRequest(self.jobs, self.nodes)
+        return AuditRequest(self.jobs, self.futures, self.nodes)
 
 
 def audit_switch(given: object) -> object:

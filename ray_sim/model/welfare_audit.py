@@ -9,22 +9,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ray_sim.model.statement import Statements
-from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.model.units import IntArray
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRequest:
     """Size of an audit."""
 
-    jobs: int = 200
+    jobs: int = 3
     """Largest number of jobs whose misreports are tried."""
+    futures: int = 4
+    """Most joint futures of all jobs that are run; of more, so many are drawn."""
     nodes: int = 100
     """Limit on the nodes of the search for the best welfare."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditedJobs:
-    """What policies do not know of J jobs, and which of them are sampled."""
+    """What policies do not know of J jobs."""
 
     true: Statements
     arrival: IntArray
@@ -33,23 +35,6 @@ class AuditedJobs:
     """(J,) rounds."""
     signal: IntArray
     """(J,) signal of the duration at the arrival."""
-    sample: IntArray
-    """(n,) jobs whose misreports are tried, sorted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Regrets:
-    """Gains of the best misreports of n sampled jobs over the truth, >= 0, in units."""
-
-    gain: FloatArray
-    """(n,) over misreports that the job cannot outlast."""
-    kind: tuple[str, ...]
-    """(n,) that misreport; empty where the truth is best."""
-    hiding_gain: FloatArray
-    """(n,) over misreports that hide long durations."""
-    hiding_kind: tuple[str, ...]
-    exact: BoolArray
-    """(n,) whether failures were computed from all outcomes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +55,5 @@ class MechanismRecord:
     """Number of points of all plans: a point books a load rounded by at most half a 1e-9."""
     fallen: tuple[tuple[int, int], ...]
     """Job and round of a price that had been higher at an earlier birth; the first of each job."""
-    regrets: Regrets
-    estimate_error: float
-    """Largest standard error of the audit's estimates of failure; 0 where all are exact."""
-    regret_bound: float | None
-    """Bound on gains in units; None where the mechanism's estimates have no bound on their error."""
+    regret_bound: float
+    """2 (mu + eps / 10) H: bound of the theorem on gains, in units."""

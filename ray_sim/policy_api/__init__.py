@@ -17,7 +17,8 @@ chunked jobs          ChunkedPolicy, ChunkedContext, ChunkedView, ChunkedDecisio
                       UndispatchedChunks, WorkerLoads, ChunkWork, IncrementQuery, DispatchedChunks,
                       Rule, Offers
 announced jobs        AnnouncedPolicy, AnnouncedContext, AnnouncedView, AnnouncedDecision, Launches, Charges,
-                      Statements, Outlooks, StatementBounds, signals, AuditedJobs, MechanismRecord
+                      Statements, Outlooks, StatementBounds, signals, longest_rounds,
+                      statements_in_rounds, AuditedJobs, MechanismRecord
 state and loops       State, kernel
 ====================  ===========================================================================
 """
@@ -33,7 +34,7 @@ from ray_sim.engine.kinds.announced.bounds import StatementBounds
 from ray_sim.engine.kinds.announced.context import AnnouncedContext
 from ray_sim.engine.kinds.announced.decision import AnnouncedDecision, Charges, Launches
 from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
-from ray_sim.engine.kinds.announced.rounds import signals
+from ray_sim.engine.kinds.announced.rounds import longest_rounds, signals, statements_in_rounds
 from ray_sim.engine.kinds.announced.view import AnnouncedView
 from ray_sim.engine.kinds.chunked.context import ChunkedContext
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch, NewKeys
@@ -120,5 +121,7 @@ __all__ = [
     "backfill",
     "keeping_places",
     "kernel",
+    "longest_rounds",
     "signals",
+    "statements_in_rounds",
 ]

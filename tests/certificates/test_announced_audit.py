@@ -25,7 +25,7 @@ from ray_sim.model.figures.announced import AnnouncedFigures
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.model.statement import NANO, NEVER_ROUND
-from ray_sim.model.welfare_audit import AuditRequest, MechanismRecord, Regrets
+from ray_sim.model.welfare_audit import AuditRequest, MechanismRecord
 from ray_sim.policies.registry import create_policy
 from ray_sim.policy_api import AnnouncedDecision, AnnouncedView
 from ray_sim.reports.tables import summary_rows
@@ -88,7 +88,7 @@ def test_where_nothing_is_earned_there_is_no_ratio() -> None:
 def two_for_one() -> World:
     """One GPU and two jobs of two rounds, worth 5 and 3 by round 2; told to nobody before they end."""
     rows: list[Row] = [(0.0, 0.0, 120.0, 1, f"deadline {worth} 120", "0:120:1") for worth in (3, 5)]
-    return world(rows, gpus=1)
+    return world(rows, gpus=1, params={"signal": "none"})
 
 
 def test_the_optimum_after_the_fact_takes_the_dearer_job() -> None:
@@ -149,7 +149,7 @@ def test_other_jobs_are_refused() -> None:
 def test_an_audit_is_shown_and_its_numbers_are_metrics() -> None:
     given, policy = busy_announced(20), partial(create_policy, "posted_price", {"eps": 1.0})
     result = run_world(given, policy())
-    audit = audit_run(given, policy, result, AuditRequest(jobs=5))
+    audit = audit_run(given, policy, result, AuditRequest(jobs=1, futures=2))
     own = replace(figures_of(result, AnnouncedFigures), audit=audit)
     summary = replace(result.summary, figures=own)
     rows = dict(summary_rows(summary))
@@ -224,7 +224,6 @@ def test_changed_records_are_caught() -> None:
 
 
 def record_of(start: list[int], price: list[int], **changes: Any) -> MechanismRecord:
-    nothing = np.zeros(0)
     record = MechanismRecord(
         relaxed=4 * NANO,
         least_failure=0.05,
@@ -233,9 +232,7 @@ def record_of(start: list[int], price: list[int], **changes: Any) -> MechanismRe
         price=np.array(price),
         points=0,
         fallen=(),
-        regrets=Regrets(nothing, (), nothing, (), nothing.astype(np.bool_)),
-        estimate_error=0.0,
-        regret_bound=None,
+        regret_bound=0.0,
     )
     return replace(record, **changes)
 

@@ -68,7 +68,13 @@ def jobs(rows: list[Row], **reported: Any) -> JobTable:
 def world(
     rows: list[Row], gpus: int = 4, params: Mapping[str, object] | None = None, **reported: Any
 ) -> World:
-    given = {"truth": "announced", "slot_s": 60, "horizon_s": 6000, **(params or {})}
+    given = {
+        "truth": "announced",
+        "slot_s": 60,
+        "horizon_s": 6000,
+        "most_duration_s": 1200,
+        **(params or {}),
+    }
     return build_world(jobs(rows, **reported), cluster([gpus], ["a"]), params=given)
 
 

@@ -32,6 +32,8 @@ class WelfareFigures:
     """No schedule of the same jobs earns more, even one that knows the future; see docs/certificates.md."""
     ratio: float | None
     """`bound` / `welfare`, >= 1 up to rounding; null where nothing was earned."""
+    paid_above_value: int = 0
+    """Jobs that paid more than their completion was worth to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,9 @@ class RegretFigures:
     max: float
     mean: float
     share: float
-    """Share of the sampled jobs whose gain is above 1e-9."""
+    """Share of the sampled jobs whose gain is above rounding, and above three standard errors if drawn."""
     kind: str | None
-    """Misreport with the largest gain, such as ``value x 0.5``; null where no misreport gains."""
+    """Misreport with the largest gain, such as ``worth 8 until 600 s``; null where no misreport gains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +96,11 @@ class WelfareAudit:
     sampled_jobs: int | None = None
     """Jobs whose misreports were tried."""
     exact_jobs: int | None = None
-    """Sampled jobs whose failures were computed from all outcomes; the others have estimates from paths."""
+    """Sampled jobs whose gains are over all futures of all jobs; those of the others are over drawn ones."""
     estimate_error: float | None = None
-    """Largest standard error of such an estimate of a probability; 0 where all are exact."""
+    """Largest standard error of a gain that counts, in units; 0 where all are exact."""
     regret: RegretFigures | None = None
-    """Over misreports that the job cannot outlast."""
-    hiding_regret: RegretFigures | None = None
-    """Over misreports that hide long durations, so that the job may be evicted unpaid."""
+    """Gains of the misreports that were tried."""
     regret_bound: float | None = None
     """2 (mu + eps / 10) H, a bound on `regret`; null where the mechanism's estimates have no such error."""
     violations: list[str] = field(default_factory=list)

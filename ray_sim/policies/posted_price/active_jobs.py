@@ -24,10 +24,16 @@ class ActiveJobs:
     """Posteriors of active jobs, in order of birth.
 
     Jobs are independent and what is seen of each hangs on its own point only, so the posterior of all is the
-    product of theirs. Jobs without load stay as rows with ``low`` equal to ``high`` until `make_room`.
+    product of theirs. Jobs without load stay as rows with ``low`` equal to ``high`` until `make_room`. A job
+    has one point more than its plan: it remains alone once the job has outlasted its report.
+
+    Parameters
+    ----------
+    longest : D_m, for which a job is taken to run that has outlasted its report
     """
 
-    def __init__(self) -> None:
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
         jobs = JobRows(*np.zeros((len(JobRows._fields), _ROWS), dtype=np.int64))
         arrival, duration, signal, start = np.zeros((4, _ROWS), dtype=np.int64)
         self._set(jobs, PointRows(arrival, duration, signal, start, np.zeros(_ROWS)))
@@ -50,7 +56,7 @@ class ActiveJobs:
 
     def full(self, points: int) -> bool:
         """Whether there is no memory for one more job with this number of points."""
-        return self.count == len(self.jobs.job) or self._points + points > len(self.points.arrival)
+        return self.count == len(self.jobs.job) or self._points + points >= len(self.points.arrival)
 
     def make_room(self, points: int) -> IntArray:
         """Drop jobs without load and take memory for one more job; returns the rows kept, in order.
@@ -65,7 +71,7 @@ class ActiveJobs:
         moved = np.repeat(jobs.first[kept] - (ends - sizes), sizes) + np.arange(self._points)
         self._set(
             _taken(jobs, kept, _room(len(jobs.job), self.count + 1)),
-            _taken(self.points, moved, _room(len(self.points.arrival), self._points + points)),
+            _taken(self.points, moved, _room(len(self.points.arrival), self._points + points + 1)),
         )
         shift = ends - sizes - jobs.first[kept]
         for column in (self.jobs.first, self.jobs.last, self.jobs.low, self.jobs.high):
@@ -83,12 +89,13 @@ class ActiveJobs:
             raise ValueError(f"job {job}: must be added in order of birth")
         row, first, last = self.count, self._points, self._points + len(plan.arrival)
         for column, value in zip(
-            self.jobs, (job, concurrency, first, last, first, last, 0, 0, 0), strict=True
+            self.jobs, (job, concurrency, first, last + 1, first, last, 0, 0, 0), strict=True
         ):
             column[row] = value
         for name, points in self.points._asdict().items():
             points[first:last] = getattr(plan, name)
-        self.count, self._points = row + 1, last
+        self.points.start[last] = NEVER_ROUND
+        self.count, self._points = row + 1, last + 1
         settle_new(self.jobs_handle, self.points_handle, row)
         return row
 
@@ -104,8 +111,16 @@ class ActiveJobs:
         changed = np.empty(self.count + len(gone), dtype=np.int64)
         changed[: len(gone)] = gone
         jobs, points = self.jobs_handle, self.points_handle
-        n = narrow(jobs, points, self.count, round_, rows, signals[known], changed[len(gone) :])
+        n = narrow(
+            jobs, points, self.count, round_, self._longest, rows, signals[known], changed[len(gone) :]
+        )
         return changed[: len(gone) + n]
+
+    def overrun(self, rows: IntArray) -> int:
+        """First round from which on none of these jobs runs that have outlasted their reports, else 0."""
+        last = self.jobs.high[rows] - 1
+        last = last[(self.jobs.low[rows] == last) & (last == self.jobs.last[rows] - 1)]
+        return int((self.points.start + self.points.duration)[last].max(initial=0))
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays of a snapshot."""

@@ -38,8 +38,8 @@ class ExactFailure(FailureOracle):
         if joint > MOST_POINTS:
             raise InvalidScenarioError(
                 f"failure_oracle=exact: would enumerate {joint:,} joint points of the {len(rows):,} active "
-                f"jobs born before it, at most {MOST_POINTS:,} are allowed; use failure_oracle=sampled or "
-                "union, or announce jobs by outlooks of fewer points"
+                f"jobs born before it, at most {MOST_POINTS:,} are allowed; use failure_oracle=sampled, "
+                "or announce jobs by outlooks of fewer points"
             )
         until = max(birth + sum(failures.shape) - 2, self._jobs.end())
         load = np.zeros(ring_size(until - birth), dtype=np.int64)

@@ -25,6 +25,7 @@ from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.statement import NANO, Outlooks, Statements
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 from ray_sim.policies.posted_price.menu import LARGEST_PRICE, Menu, RelaxedCapacity
+from ray_sim.policies.posted_price.planner_kernels import PlannedJob
 
 MOST_VARIABLES = 200_000
 """Largest number of types x points x starts; the solver takes about fifteen seconds of CPU time then."""
@@ -245,6 +246,22 @@ def expected_bound(population: Population, nodes: int, horizon: int) -> float:
     return expected_optimum(population, float(nodes), horizon).value
 
 
+_Key = tuple[int, int, bytes, bytes, bytes, bytes]
+
+
+def _key(
+    birth: int,
+    concurrency: int,
+    values: IntArray,
+    arrival: IntArray,
+    duration: IntArray,
+    probability: FloatArray,
+) -> _Key:
+    """Contents of a statement, without zeros at the end of its values; chances have 12 digits."""
+    worth, chance = np.trim_zeros(values, "b").tobytes(), np.round(probability, 12).tobytes()
+    return birth, concurrency, worth, arrival.tobytes(), duration.tobytes(), chance
+
+
 class ExpectedPrices(Menu):
     """Menu B: prices never change, but rounds sell out.
 
@@ -274,29 +291,34 @@ class ExpectedPrices(Menu):
             )
         self._price[:] = np.floor(optimum.prices * NANO)
         points = optimum.points
-        self._bought: BoolArray = optimum.started > _BOUGHT * points.mass
-        keys = zip(
-            population.birth.tolist(),
-            population.concurrency.tolist(),
-            population.value_row.tolist(),
-            population.outlook_row.tolist(),
-            strict=True,
-        )
-        self._row = {key: row for row, key in enumerate(keys)}
-        self._first = points.first
+        bought: BoolArray = optimum.started > _BOUGHT * points.mass
+        self._bought: dict[_Key, BoolArray] = {}
+        for row in range(len(population.birth)):
+            of_row = slice(int(points.first[row]), int(points.first[row + 1]))
+            key = _key(
+                int(population.birth[row]),
+                int(population.concurrency[row]),
+                population.values[population.value_row[row]],
+                points.arrival[of_row],
+                points.duration[of_row],
+                points.mass[of_row] / population.jobs[row],
+            )
+            self._bought[key] = bought[of_row] | self._bought.get(key, False)
 
-    def bought(
-        self, birth: int, concurrency: int, value_row: int, outlook_row: int, n_points: int
-    ) -> BoolArray:
-        """Return which points of a statement the programme starts, at least in part; (n_points,).
+    def bought(self, report: PlannedJob) -> BoolArray:
+        """Return which points of a report the programme starts, at least in part; (n,).
 
-        The rows are those of the population's values and outlooks. The programme buys nothing for a statement
-        that it does not know.
+        The programme buys nothing for a statement that it does not expect in that round of birth.
         """
-        row = self._row.get((birth, concurrency, value_row, outlook_row))
-        if row is None:
-            return np.zeros(n_points, dtype=np.bool_)
-        return self._bought[self._first[row] : self._first[row + 1]]
+        key = _key(
+            report.birth,
+            report.concurrency,
+            report.values,
+            report.arrival,
+            report.duration,
+            report.probability,
+        )
+        return self._bought.get(key, np.zeros(len(report.arrival), dtype=np.bool_))
 
     def _set_prices(self, booked: IntArray, price: IntArray) -> None:
         """Prices stay; a sold-out round is one with too much booked load."""

@@ -46,12 +46,12 @@ class FailureOracle(ABC):
     Parameters
     ----------
     capacity : nodes, C >= 1
-    longest : rounds, D >= 1, upper bound of the durations that are asked for
+    longest : rounds, D >= 1, upper bound of durations
     """
 
     def __init__(self, capacity: int, longest: int) -> None:
         self._capacity, self._longest = capacity, longest
-        self._jobs = ActiveJobs()
+        self._jobs = ActiveJobs(longest)
         self._round = 0
         """Loads of earlier rounds are not kept."""
 
@@ -124,7 +124,8 @@ class FailureOracle(ABC):
         """Take the observations of a round, after its last step.
 
         A job that has not arrived until the round arrives later; one that has started and has not ended ends
-        later. Rounds without observations may be left out. Jobs that are not known are ignored.
+        later, and if its plan knows no later end, after D rounds. Rounds without observations may be left
+        out. Jobs that are not known are ignored.
 
         Parameters
         ----------
@@ -138,7 +139,9 @@ class FailureOracle(ABC):
         ValueError : the round is earlier than allowed
         """
         self._go_to(round_ + 1)
-        self._changed(self._jobs.observe(round_, arrived, signals, completed, removed))
+        rows = self._jobs.observe(round_, arrived, signals, completed, removed)
+        self._reach(self._jobs.overrun(rows))
+        self._changed(rows)
 
     def state(self) -> OracleState:
         """Arrays of a snapshot; an oracle of equal parameters gives the same later answers from it."""

@@ -33,7 +33,7 @@ class JobRows(NamedTuple):
     first: I64
     """First point of the job."""
     last: I64
-    """End of its points, exclusive."""
+    """End of its points, exclusive; the last one is of the job once it has outlasted its report."""
     low: I64
     """First point that agrees with the history,"""
     high: I64
@@ -102,8 +102,11 @@ def _keep_arrival(jobs: JobRows, points: PointRows, slot: int, round_: int, sign
 
 
 @kernel
-def _keep_later(jobs: JobRows, points: PointRows, slot: int, round_: int) -> None:
-    """Keep the points with an arrival after the round, or, if the job has arrived, with an end after it."""
+def _keep_later(jobs: JobRows, points: PointRows, slot: int, round_: int, longest: int) -> None:
+    """Keep the points with an arrival after the round, or, if the job has arrived, with an end after it.
+
+    A job that runs and has no such point is taken to run for ``longest`` rounds.
+    """
     low = jobs.low[slot]
     while low < jobs.high[slot]:
         until = points.arrival[low]
@@ -113,6 +116,11 @@ def _keep_later(jobs: JobRows, points: PointRows, slot: int, round_: int) -> Non
             break
         low += 1
     jobs.low[slot] = low
+    more = jobs.last[slot] - 1
+    if jobs.arrived[slot] == 1 and low == jobs.high[slot] and low <= more:
+        points.start[more], points.duration[more] = points.start[low - 1], longest
+        points.probability[more] = 1.0
+        jobs.low[slot], jobs.high[slot] = more, more + 1
 
 
 @kernel
@@ -123,7 +131,14 @@ def settle_new(jobs: JobRows, points: PointRows, slot: int) -> None:
 
 @outlined
 def narrow(
-    jobs: JobRows, points: PointRows, count: int, round_: int, arrived: I64, signals: I64, changed: I64
+    jobs: JobRows,
+    points: PointRows,
+    count: int,
+    round_: int,
+    longest: int,
+    arrived: I64,
+    signals: I64,
+    changed: I64,
 ) -> int:
     """Rule out the points that disagree with the observations of a round, and with their lack until it.
 
@@ -132,6 +147,7 @@ def narrow(
     Parameters
     ----------
     count : number of jobs
+    longest : D_m
     arrived : (k,) jobs that arrived in the round, by row
     signals : (k,)
     changed : (count,) filled with the rows of the jobs whose points changed
@@ -151,7 +167,7 @@ def narrow(
             n += 1
     for slot in range(count):
         if jobs.next_observation[slot] <= round_:
-            _keep_later(jobs, points, slot, round_)
+            _keep_later(jobs, points, slot, round_, longest)
             _settle(jobs, points, slot)
             jobs.narrowings[slot] += 1
             changed[n] = slot

@@ -22,6 +22,7 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.statement import NANO
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 from ray_sim.policies.posted_price.menu_kernels import book_load
+from ray_sim.policies.posted_price.planner_kernels import PlannedJob
 
 MOST_ROUNDS = 50_000_000
 """Most rounds of a run; a menu takes 16 bytes for each."""
@@ -79,8 +80,8 @@ class Menu(ABC):
     """Prices of a node for each round; those that a job pays are fixed at its birth.
 
     A job books at most C_m in a round, up to half a nano node per point of its distribution, and only where
-    at most kappa is booked. So the booked load stays at or below C' (up to this rounding), whatever the
-    signal.
+    at most kappa is booked. So the booked load of plans stays at or below C' (up to this rounding), whatever
+    the signal. Jobs that outlast their reports are booked on top of it.
     """
 
     buys_at_zero: ClassVar[bool]
@@ -95,15 +96,11 @@ class Menu(ABC):
     def node_prices(self, first: int, rounds: int) -> tuple[IntArray, BoolArray]:
         """Return prices of a node in nano and sold-out flags of ``rounds`` rounds from ``first``.
 
-        Both arrays are copies of shape (rounds,). Rounds from T on are sold out. The price of a sold-out
-        round is finite here, and never to be charged.
+        Both arrays are copies, and end at T. The price of a sold-out round is finite here, and never to be
+        charged.
         """
-        price = np.zeros(rounds, dtype=np.int64)
-        sold_out = np.ones(rounds, dtype=np.bool_)
-        known = self._price[first : first + rounds]
-        price[: len(known)] = known
-        np.greater(self.booked[first : first + rounds], self.capacity.safe_load, out=sold_out[: len(known)])
-        return price, sold_out
+        sold_out = self.booked[first : first + rounds] > self.capacity.safe_load
+        return self._price[first : first + rounds].copy(), sold_out
 
     def book(self, concurrency: int, start: IntArray, duration: IntArray, probability: FloatArray) -> None:
         """Book the plan of a job: ``probability`` times ``concurrency`` nodes while each point would run.
@@ -119,10 +116,8 @@ class Menu(ABC):
         first, end = book_load(concurrency, start, duration, probability, self.booked)
         self._price_rounds(first, end)
 
-    def bought(
-        self, birth: int, concurrency: int, value_row: int, outlook_row: int, n_points: int
-    ) -> BoolArray | None:
-        """Return which points of a statement may be bought at zero surplus, (n_points,); None for none."""
+    def bought(self, report: PlannedJob) -> BoolArray | None:
+        """Return which points of a report may be bought at zero surplus, (n,); None for none."""
         return None
 
     def priced(self, first: int, booked: IntArray) -> IntArray:

@@ -18,8 +18,7 @@ class Plan:
     arrival: IntArray
     """(n,) rounds, absolute."""
     duration: IntArray
-    """(n,) rounds after which the job leaves: its duration, or the cutoff of its (arrival, signal) if that is
-    less; not read where the job is not launched."""
+    """(n,) rounds."""
     signal: IntArray
     """(n,) signal of the duration at the arrival."""
     probability: FloatArray

@@ -24,15 +24,15 @@ class PlanBook:
     ----------
     statements : reports of all jobs
     menu : it is booked with each plan
-    cutoffs : as of `Planner`
+    signal, most_duration : as of `Planner`
     """
 
-    def __init__(self, statements: Statements, menu: Menu, cutoffs: bool = False) -> None:
-        self._statements, self._menu, self._planner = statements, menu, Planner(cutoffs)
+    def __init__(self, statements: Statements, menu: Menu, signal: str, most_duration: int) -> None:
+        self._statements, self._menu, self._most_duration = statements, menu, most_duration
+        self._planner = Planner(signal, most_duration)
         sizes = np.diff(statements.outlooks.ptr)[statements.outlook_row]
         self._ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self._start: IntArray = np.full(int(self._ptr[-1]), NEVER_ROUND)
-        self._run: IntArray = np.zeros(int(self._ptr[-1]), dtype=np.int64)
         self._price: IntArray = np.zeros(int(self._ptr[-1]), dtype=np.int64)
         self._points: PlannedPoints = handle(
             PlannedPoints(
@@ -44,12 +44,14 @@ class PlanBook:
                 statements.outlooks.signal.copy(),
                 self._ptr,
                 self._start,
-                self._run,
                 self._price,
             )
         )
         self._planned = 0
         """Jobs 0 .. planned - 1 have been submitted."""
+        self._overrun: IntArray = np.zeros((4, 0), dtype=np.int64)
+        """(4, n) jobs that have outlasted their reports: how many jobs had been submitted before, the first
+        round booked for each, their end, and the load in 1e-9 nodes."""
         self.worth_nano = 0
         """Expected value of all plans, were no job to fail."""
         self.below_price = 0
@@ -67,28 +69,30 @@ class PlanBook:
         failure : estimates as `Planner.plan` takes them, None where nothing can fail
         """
         self._planned = job + 1
-        prices = self._menu.node_prices(report.birth, rounds_touched(report))
-        value_row, outlook_row = self._statements.value_row[job], self._statements.outlook_row[job]
-        n_points = len(report.arrival)
-        bought = self._menu.bought(
-            report.birth, report.concurrency, int(value_row), int(outlook_row), n_points
-        )
-        made, _ = self._planner.plan(report, prices, failure, bought)
+        prices = self._menu.node_prices(report.birth, rounds_touched(report, self._most_duration))
+        made, _ = self._planner.plan(report, prices, failure, self._menu.bought(report))
         if (made.start == NEVER_ROUND).all():
             return None
         points = slice(self._ptr[job], self._ptr[job + 1])
-        self._start[points], self._run[points], self._price[points] = made
-        self._menu.book(report.concurrency, made.start, made.run, report.probability)
-        worth, below_price = value_plan(report, made, NEVER_ROUND)
+        self._start[points], self._price[points] = made
+        self._menu.book(report.concurrency, made.start, report.duration, report.probability)
+        worth, below_price = value_plan(report, made, self._menu.capacity.horizon)
         self.worth_nano += round(worth)
         self.below_price += below_price
-        return Plan(report.arrival, made.run, report.signal, report.probability, made.start)
+        return Plan(report.arrival, report.duration, report.signal, report.probability, made.start)
 
     def find_starts(
         self, jobs: IntArray, now: int, signals: IntArray, start: IntArray, until: IntArray
     ) -> None:
         """Write starts and latest ends of jobs that come, into (J,) each; see `find_starts`."""
         find_starts(self._points, jobs, now, signals, NEVER_ROUND, start, until)
+
+    def run_on(self, job: int, now: int, end: int) -> None:
+        """Book a job that has outlasted its report now until ``end``, as certain."""
+        nodes = int(self._statements.concurrency[job])
+        self._menu.book(nodes, np.array([now]), np.array([end - now]), np.ones(1))
+        booked = np.array([[self._planned], [now], [end], [nodes * NANO]])
+        self._overrun = np.concatenate([self._overrun, booked], axis=1)
 
     def prices(
         self, jobs: IntArray, now: int, arrival: IntArray, signal: IntArray, start: IntArray
@@ -114,11 +118,13 @@ class PlanBook:
         jobs = np.repeat(np.arange(job, self._planned), np.diff(self._ptr[job : self._planned + 1]))
         row = self._statements.outlook_row[jobs]
         point = np.arange(since.start, since.stop) - self._ptr[jobs] + self._statements.outlooks.ptr[row]
-        start, run = self._start[since], self._run[since]
+        start, run = self._start[since], self._statements.outlooks.duration[point]
         nodes = self._statements.concurrency[jobs] * NANO
         load = np.rint(self._statements.outlooks.probability[point] * nodes).astype(np.int64)
-        begin = np.clip(start - first, 0, rounds)
-        end = np.clip(np.where(start == NEVER_ROUND, first, start + run) - first, 0, rounds)
+        _, later, until, more = self._overrun[:, self._overrun[0] > job]
+        begin = np.clip(np.append(start, later) - first, 0, rounds)
+        end = np.append(np.where(start == NEVER_ROUND, first, start + run), until)
+        end, load = np.clip(end - first, 0, rounds), np.append(load, more)
         steps = np.zeros(rounds + 1, dtype=np.int64)
         inside = begin < end
         np.add.at(steps, begin[inside], load[inside])
@@ -128,10 +134,11 @@ class PlanBook:
     def state(self) -> State:
         """Arrays that `restore` takes."""
         scalars = np.array([self._planned, self.worth_nano, self.below_price])
-        arrays = {"start": self._start, "run": self._run, "price": self._price}
+        arrays = {"start": self._start, "price": self._price, "overrun": self._overrun}
         return {name: array.copy() for name, array in arrays.items()} | {"scalars": scalars}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
-        self._start[:], self._run[:], self._price[:] = state["start"], state["run"], state["price"]
+        self._start[:], self._price[:] = state["start"], state["price"]
+        self._overrun = state["overrun"].copy()
         self._planned, self.worth_nano, self.below_price = (int(value) for value in state["scalars"])

@@ -26,10 +26,8 @@ class PlannedPoints(NamedTuple):
     """(J + 1,) first point of each job."""
     start: I64
     """By point of a job, as the next: absolute round, `NEVER_ROUND` where it is not launched."""
-    run: I64
-    """Rounds until the job ends or is cut off."""
     price: I64
-    """Nano; 0 where it is cut off."""
+    """Nano."""
 
 
 @kernel
@@ -39,7 +37,7 @@ def find_starts(
     """Look up starts of jobs, (k,), that come now with these signals.
 
     ``start``, (J,), gets the start of each, ``never`` if it has none; ``until``, (J,), the round in which the
-    longest duration ends that it reported for this arrival and signal, or in which it is cut off.
+    longest duration ends that it reported for this arrival and signal.
     """
     for i in range(len(jobs)):
         job = jobs[i]
@@ -50,7 +48,7 @@ def find_starts(
             here = points.arrival[first + k] == now - points.birth[job]
             if here and points.signal[first + k] == signals[i] and points.start[points.ptr[job] + k] != never:
                 start[job] = points.start[points.ptr[job] + k]
-                until[job] = max(until[job], start[job] + points.run[points.ptr[job] + k])
+                until[job] = max(until[job], start[job] + points.duration[first + k])
 
 
 @kernel
@@ -76,11 +74,11 @@ def find_prices(
 
 
 @kernel
-def value_plan(job: PlannedJob, made: Launch, never: int) -> tuple[float, bool]:
+def value_plan(job: PlannedJob, made: Launch, horizon: int) -> tuple[float, bool]:
     """Return the expected value of a plan in nano, and whether it pays more than the value of a point."""
     worth, below = 0.0, False
     for k in range(len(made.start)):
-        if made.start[k] != never and made.run[k] == job.duration[k]:
+        if made.start[k] <= horizon - job.duration[k]:
             delay = made.start[k] + job.duration[k] - job.birth
             value = job.values[delay] if delay < len(job.values) else 0
             worth += job.probability[k] * value

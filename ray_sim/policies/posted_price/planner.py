@@ -16,6 +16,7 @@ from ray_sim.policies.posted_price.planner_kernels import (
     plan_starts,
     sum_before,
 )
+from ray_sim.policy_api import longest_rounds
 
 _NO_FAILURE: FloatArray = np.zeros((0, 0))
 _NONE_BOUGHT: BoolArray = np.zeros(0, dtype=np.bool_)
@@ -37,9 +38,9 @@ def planned_job(statements: Statements, job: int) -> PlannedJob:
     )
 
 
-def rounds_touched(job: PlannedJob) -> int:
-    """Return how many rounds from the birth on a plan may touch: S - 1 + longest duration."""
-    return len(job.values) - 2 + int(job.duration.max())
+def rounds_touched(job: PlannedJob, most_duration: int) -> int:
+    """Return how many rounds from the birth on a job may touch: S - 1 + D_m."""
+    return len(job.values) - 2 + most_duration
 
 
 def threshold(failure: FloatArray, eps: float) -> FloatArray:
@@ -53,13 +54,12 @@ class Planner:
 
     Parameters
     ----------
-    cutoffs
-        Whether a plan also chooses a cutoff for each (arrival, signal). The rule is ours: without it a
-        report without long durations may gain, since a job that outlasts its report is evicted unpaid.
+    signal : ``none``, ``partial`` or ``full``: signal of durations at the arrival
+    most_duration : D_m, upper bound on durations
     """
 
-    def __init__(self, cutoffs: bool = False) -> None:
-        self._cutoffs = cutoffs
+    def __init__(self, signal: str, most_duration: int) -> None:
+        self._signal, self._most_duration = signal, most_duration
         self._price_before: IntArray = np.zeros(1, dtype=np.int64)
         self._sold_out_before: IntArray = np.zeros(1, dtype=np.int64)
 
@@ -74,20 +74,16 @@ class Planner:
 
         Points with the same arrival and signal form a group with one start t >= arrival. It is the earliest
         that maximises the sum over the group of P (V(t + d) - price(t, d)) (1 - E(t, d)), among the starts
-        with which no point of the group touches a sold-out round. A group is not launched unless the
-        maximum is > 0.
-
-        With cutoffs a group has a start and a cutoff k, the longest of its durations that may complete. The
-        sum is over d <= k, and only these must touch no sold-out round. Of the best cutoffs of a start the
-        shortest is taken.
+        with which no duration that its signal allows touches a sold-out round. A group is not launched
+        unless the maximum is > 0.
 
         Parameters
         ----------
         job
             The reported statement.
         node_prices
-            (R,) nano and (R,) sold out, from the birth on, as of `Menu.node_prices`; rounds from R on are
-            sold out. `rounds_touched` are enough.
+            (R,) nano and (R,) sold out, from the birth on, as of `Menu.node_prices`; R is the horizon, or at
+            least `rounds_touched`.
         failure
             (starts, >= longest duration + 1) E by rounds from the birth to the start and by duration, after
             `threshold`, for all starts with a value; None if all are 0.
@@ -110,10 +106,10 @@ class Planner:
             price_before=self._price_before[: rounds + 1],
             sold_out_before=self._sold_out_before[: rounds + 1],
             failure=_NO_FAILURE if failure is None else failure,
-            cutoffs=self._cutoffs,
+            longest=longest_rounds(self._signal, job.signal, self._most_duration),
             rounded=bought is not None,
             bought=_NONE_BOUGHT if bought is None else bought,
         )
         sum_before(*node_prices, offer.price_before, offer.sold_out_before)
-        made = Launch(*np.empty((3, len(job.arrival)), dtype=np.int64))
+        made = Launch(*np.empty((2, len(job.arrival)), dtype=np.int64))
         return made, plan_starts(job, offer, made) / NANO

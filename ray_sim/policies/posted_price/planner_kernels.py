@@ -1,4 +1,4 @@
-"""Compiled loop of the planner: best start, and cutoff, of each group of points."""
+"""Compiled loop of the planner: best start of each group of points."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class JobOffer(NamedTuple):
     """What the platform offers to one job. Rounds count from its birth."""
 
     price_before: I64
-    """(R + 1,) nano, price of a node in rounds 0 to r - 1."""
+    """(R + 1,) nano, price of a node in rounds 0 to r - 1; round R is the horizon, or is not needed."""
     sold_out_before: I64
     """(R + 1,) number of sold-out rounds among 0 to r - 1."""
     failure: F64
     """(starts with a value, >= d + 1) probability of failure by start and duration; (0, 0) if all are 0."""
-    cutoffs: bool
-    """Whether a plan may evict a job, unpaid, that runs longer than a cutoff."""
+    longest: I64
+    """(n,) longest duration that the platform deems possible with the signal of a point."""
     rounded: bool
     """Whether node prices are rounded down, each by less than a nano."""
     bought: Bool
@@ -50,11 +50,8 @@ class Launch(NamedTuple):
 
     start: I64
     """Absolute round; `NEVER_ROUND` where not launched."""
-    run: I64
-    """Rounds after which the job leaves: its duration, or the cutoff of its group if that is less; 0 where
-    not launched."""
     price: I64
-    """Nano, of a run that is not cut off; else 0."""
+    """Nano; 0 where it is not launched, or would end after the horizon."""
 
 
 @outlined
@@ -68,35 +65,30 @@ def sum_before(price: I64, sold_out: Bool, price_before: I64, sold_out_before: I
 
 @kernel
 def _open(offer: JobOffer, start: int, duration: int) -> bool:
-    """Return whether no round of a run is sold out."""
-    finish = start + duration
-    if finish >= len(offer.price_before):
-        return False
+    """Return whether no round of a run is sold out; the horizon ends a run."""
+    finish = min(start + duration, len(offer.price_before) - 1)
     closed: int = offer.sold_out_before[finish] - offer.sold_out_before[start]
     return closed == 0
 
 
 @kernel
-def group_utility(job: PlannedJob, offer: JobOffer, first: int, end: int, start: int) -> tuple[float, int]:
+def group_utility(job: PlannedJob, offer: JobOffer, first: int, end: int, start: int) -> float:
     """Return the expected utility in nano of points[first:end] that start ``start`` rounds after birth.
 
-    The second number is the end of the points that are not cut off. The surplus does not increase with the
-    duration, so the best cutoff is the longest duration with a surplus; the shortest of the best is taken.
+    A run that the horizon ends is worth nothing, and pays nothing.
     """
     total = 0.0
     for i in range(first, end):
-        if offer.cutoffs and not _open(offer, start, job.duration[i]):
-            return total, i
         finish = start + job.duration[i]
+        if finish >= len(offer.price_before):
+            break
         value = job.values[finish] if finish < len(job.values) else 0
         paid = job.concurrency * (offer.price_before[finish] - offer.price_before[start])
         surplus = job.probability[i] * float(value - paid)
         if len(offer.failure) > 0:
             surplus *= 1.0 - offer.failure[start, job.duration[i]]
-        if offer.cutoffs and surplus <= 0.0 and not (offer.rounded and surplus == 0.0 and offer.bought[i]):
-            return total, i
         total += surplus
-    return total, end
+    return total
 
 
 @kernel
@@ -112,15 +104,12 @@ def buys(job: PlannedJob, offer: JobOffer, first: int, end: int, utility: float)
 
 
 @kernel
-def _launch(job: PlannedJob, offer: JobOffer, first: int, cut: int, end: int, at: int, made: Launch) -> None:
-    """Write the plan of points[first:end] that start ``at`` rounds after birth; those from ``cut`` on are
-    cut off.
-    """
+def _launch(job: PlannedJob, offer: JobOffer, first: int, end: int, at: int, made: Launch) -> None:
+    """Write the plan of points[first:end] that start ``at`` rounds after birth."""
     for i in range(first, end):
         made.start[i] = job.birth + at
-        made.run[i] = job.duration[min(i, cut - 1)]
-        if i < cut:
-            finish = at + job.duration[i]
+        finish = at + job.duration[i]
+        if finish < len(offer.price_before):
             made.price[i] = job.concurrency * (offer.price_before[finish] - offer.price_before[at])
 
 
@@ -129,33 +118,33 @@ def plan_starts(job: PlannedJob, offer: JobOffer, made: Launch) -> float:
     """Write the plan; return the expected utility in nano.
 
     Points with the same arrival and signal are a group, and start together: the platform cannot tell them
-    apart. A start is open to a group if its longest duration, with cutoffs its shortest, touches no sold-out
-    round. Starts from which even the shortest duration is worth nothing are left out: their utility is not
-    above 0, and at a price of 0 a group that buys at zero surplus would book them in vain. Utilities are
-    compared as floats that were summed in the order of points. O(S n).
+    apart. A start is open to a group if the longest duration that its signal allows touches no sold-out
+    round: which durations a user reports opens no start. Starts from which even the shortest duration is
+    worth nothing are left out: their utility is not above 0, and at a price of 0 a group that buys at zero
+    surplus would book them in vain. Utilities are compared as floats that were summed in the order of points.
+    O(S n).
     """
-    made.start[:], made.run[:], made.price[:] = NEVER_ROUND, 0, 0
+    made.start[:], made.price[:] = NEVER_ROUND, 0
     total = 0.0
-    n, open_rounds = len(job.arrival), len(offer.price_before) - 1
+    n, rounds = len(job.arrival), len(offer.price_before) - 1
     first = 0
     while first < n:
         end = first
         while end < n and job.arrival[end] == job.arrival[first] and job.signal[end] == job.signal[first]:
             end += 1
-        shortest, longest = job.duration[first], job.duration[end - 1]
-        needed = shortest if offer.cutoffs else longest
-        best, best_start, best_cut = -np.inf, -1, first
-        last = min(len(job.values) - shortest, open_rounds - needed + 1)
+        shortest = job.duration[first]
+        best, best_start = -np.inf, -1
+        last = min(len(job.values) - shortest, rounds - shortest + 1)
         for at in range(job.arrival[first] - job.birth, last):
             if job.values[at + shortest] == 0:
                 break
-            if not _open(offer, at, needed):
+            if not _open(offer, at, offer.longest[first]):
                 continue
-            utility, cut = group_utility(job, offer, first, end, at)
-            if cut > first and utility > best:
-                best, best_start, best_cut = utility, at, cut
-        if best_start >= 0 and buys(job, offer, first, best_cut, best):
-            _launch(job, offer, first, best_cut, end, best_start, made)
+            utility = group_utility(job, offer, first, end, at)
+            if utility > best:
+                best, best_start = utility, at
+        if best_start >= 0 and buys(job, offer, first, end, best):
+            _launch(job, offer, first, end, best_start, made)
             total += best
         first = end
     return total

@@ -7,25 +7,26 @@ Uncertainty (WWW 2022), Algorithms 1 and 2.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.statement import NANO, NEVER_ROUND
-from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.model.units import US_PER_S, FloatArray, IntArray
 from ray_sim.model.welfare_audit import AuditedJobs
+from ray_sim.policies.posted_price.birth_record import BirthRecord
 from ray_sim.policies.posted_price.exact_failure import ExactFailure
 from ray_sim.policies.posted_price.expected_lp import ExpectedPrices, Population
 from ray_sim.policies.posted_price.exponential_prices import ExponentialPrices
 from ray_sim.policies.posted_price.failure import FailureOracle
 from ray_sim.policies.posted_price.menu import Menu, RelaxedCapacity
-from ray_sim.policies.posted_price.misreport_audit import MisreportAudit
 from ray_sim.policies.posted_price.plan_book import PlanBook
 from ray_sim.policies.posted_price.planner import threshold
 from ray_sim.policies.posted_price.planner_kernels import PlannedJob
+from ray_sim.policies.posted_price.prior import read_prior
 from ray_sim.policies.posted_price.sampled_failure import OracleError, SampledFailure, sample_count
-from ray_sim.policies.posted_price.union_failure import UnionFailure
 from ray_sim.policy_api import (
     WHOLE_TRACE,
     AnnouncedContext,
@@ -55,9 +56,17 @@ class PostedPrice(AnnouncedPolicy):
             "choice",
             "exponential",
             "prices. exponential: of the booked load, for any jobs; expected: duals of the linear programme "
-            "of the expected jobs, which needs the statements of the whole trace",
+            "of the jobs of prior, not truthful without one",
             source=_SOURCE,
             choices=("exponential", "expected"),
+        ),
+        Parameter(
+            "prior",
+            "text",
+            None,
+            "with menu=expected: workload file (.parquet) of the jobs that are expected, such as another "
+            "seed of the same workload; none = the reports of the run itself, which is not truthful",
+            source="docs/models/posted_price.md#menu-b-duals-of-the-expected-jobs",
         ),
         Parameter(
             "eps",
@@ -73,10 +82,9 @@ class PostedPrice(AnnouncedPolicy):
             "failure_oracle",
             "choice",
             "sampled",
-            "how failures are estimated. sampled: by sample paths; exact: by all outcomes, for few jobs; "
-            "union: by a bound from above",
+            "how failures are estimated. sampled: by sample paths; exact: by all outcomes, for few jobs",
             source="docs/models/posted_price.md#failure-estimates",
-            choices=("sampled", "exact", "union"),
+            choices=("sampled", "exact"),
         ),
         Parameter(
             "oracle_error",
@@ -108,32 +116,26 @@ class PostedPrice(AnnouncedPolicy):
         Parameter(
             "threshold", "bool", True, "whether estimates of at most eps / 10 count as 0", source=_SOURCE
         ),
-        Parameter(
-            "cutoffs",
-            "bool",
-            False,
-            "whether a plan also fixes the longest duration, after which a job is evicted and pays nothing; "
-            "without it a report that hides long durations may gain",
-            source="docs/models/posted_price.md#truthfulness",
-        ),
     )
 
     def __init__(
         self,
         menu: str = "exponential",
+        prior: str | None = None,
         eps: float = 0.5,
         failure_oracle: str = "sampled",
         oracle_error: str = "pointwise",
         mu: float = 0.02,
         oracle_failure: float = 0.01,
         threshold: bool = True,
-        cutoffs: bool = False,
     ) -> None:
-        self._cutoffs = cutoffs
         self._menu_name, self._eps, self._oracle_name = menu, eps, failure_oracle
         self._error, self._mu, self._failure, self._threshold = oracle_error, mu, oracle_failure, threshold
-        self._audit: MisreportAudit | None = None
-        if menu == "expected":
+        self._audit: BirthRecord | None = None
+        if prior is not None and menu != "expected":
+            raise InvalidScenarioError(f"prior={prior}: only menu=expected has a prior: leave one out")
+        self._prior = prior
+        if menu == "expected" and prior is None:
             self.sees = self.sees | {WHOLE_TRACE}
 
     @property
@@ -141,10 +143,36 @@ class PostedPrice(AnnouncedPolicy):
         """Whether it draws sample paths."""
         return self._oracle_name == "sampled"
 
-    def audited(self, jobs: AuditedJobs) -> MisreportAudit:
-        """Record births and try misreports in the run that follows; its decisions are the same."""
-        mu = {"sampled": self._mu, "exact": 0.0}.get(self._oracle_name)
-        self._audit = MisreportAudit(jobs, self._failures, self._eps / 10, mu, self._threshold, self._cutoffs)
+    def input_files(self) -> Mapping[str, Path]:
+        """The prior."""
+        return {} if self._prior is None else {"prior": Path(self._prior)}
+
+    def warnings(self) -> list[str]:
+        """Why the prices of this run are not truthful."""
+        own = "not truthful: menu=expected has its prices from the reports of this run, so that a user's own "
+        own += "report is in the prices it pays; give it jobs of another seed: -p prior=FILE"
+        told = [own] if self._menu_name == "expected" and self._prior is None else []
+        return told + self._undeclared()
+
+    def _undeclared(self) -> list[str]:
+        bounds, round_s = self._world.bounds, self._world.round_us / US_PER_S
+        if not bounds.undeclared:
+            return []
+        same = {
+            "most_gpus": f"{bounds.concurrency}",
+            "most_duration_s": f"{bounds.duration * round_s:.12g}",
+            "most_value": f"{bounds.value:.12g}",
+        }
+        options = " ".join(f"-w {name}={same[name]}" for name in bounds.undeclared)
+        return [
+            f"not truthful: {', '.join(bounds.undeclared)} not declared, so these bounds come from the "
+            f"reports, and a report changes the prices that its user pays; the same, declared: {options}"
+        ]
+
+    def audited(self, jobs: AuditedJobs) -> BirthRecord:
+        """Record births in the run that follows; its decisions are the same."""
+        mu = self._mu if self.draws else 0.0
+        self._audit = BirthRecord(jobs, self._eps / 10, mu, self._threshold)
         return self._audit
 
     def start(self, world: AnnouncedContext, streams: Streams) -> None:
@@ -152,22 +180,25 @@ class PostedPrice(AnnouncedPolicy):
         self._world = world
         self._menu = self._new_menu(world)
         self._oracle = self._new_oracle(world, streams)
-        self._plans = PlanBook(world.statements, self._menu, self._cutoffs)
+        self._plans = PlanBook(world.statements, self._menu, world.signal, world.bounds.duration)
         n = len(world.statements)
         self._arrival: IntArray = np.full(n, NEVER_ROUND)
         self._signal: IntArray = np.zeros(n, dtype=np.int64)
         self._start: IntArray = np.full(n, NEVER_ROUND)
         self._until: IntArray = np.full(n, NEVER_ROUND)
-        """Rounds in which jobs came, start, and have run for the longest time they reported."""
+        """Rounds in which jobs came, start, and have run for the longest time that they reported."""
         if self._audit is not None:
-            self._audit.start(world, self._menu, self._paths, streams)
+            self._audit.start(world, self._menu)
 
     def _new_menu(self, world: AnnouncedContext) -> Menu:
         assert world.rounds is not None
         bounds = world.bounds
         capacity = RelaxedCapacity(world.nodes, bounds.concurrency, self._eps, world.rounds)
         if self._menu_name == "expected":
-            return ExpectedPrices(capacity, Population.of(world.statements))
+            jobs = world.statements
+            if self._prior is not None:
+                jobs = read_prior(Path(self._prior), world.round_us, world.signal)
+            return ExpectedPrices(capacity, Population.of(jobs))
         return ExponentialPrices(capacity, bounds.duration, bounds.value)
 
     def _new_oracle(self, world: AnnouncedContext, streams: Streams) -> FailureOracle:
@@ -175,8 +206,6 @@ class PostedPrice(AnnouncedPolicy):
         self._paths = 0
         if self._oracle_name == "exact":
             return ExactFailure(world.nodes, longest)
-        if self._oracle_name == "union":
-            return UnionFailure(world.nodes, longest)
         triples = bounds.delay * bounds.concurrency * longest
         error: OracleError = "uniform" if self._error == "uniform" else "pointwise"
         self._paths = sample_count(error, self._mu, triples, self._failure)
@@ -188,19 +217,15 @@ class PostedPrice(AnnouncedPolicy):
         came = np.setdiff1d(view.came, unwanted)
         launches, refused = self._come(view.round, came, view.signals(came))
         rejected = np.union1d(np.array(unwanted, dtype=np.int64), refused)
-        running = view.running
-        overdue = running[self._until[running] <= view.round]
         waiting = np.setdiff1d(view.present, rejected)
         due = waiting[self._start[waiting] == view.round]
-        evicted = np.union1d(view.overload(due, np.union1d(rejected, overdue)), overdue)
+        evicted = view.overload(due, rejected)
+        self._run_on(view.round, np.setdiff1d(view.running, evicted))
         charges = self._charge(view.round, view.completed)
         removed = np.union1d(rejected, evicted)
-        observed = came, self._signal[came], view.completed, removed
-        self._oracle.observe(view.round, *observed)
-        if self._audit is not None:
-            self._audit.observed(view.round, *observed)
+        self._oracle.observe(view.round, came, self._signal[came], view.completed, removed)
         return AnnouncedDecision(
-            changes=view.starts(np.setdiff1d(due, evicted), np.intersect1d(evicted, running)),
+            changes=view.starts(np.setdiff1d(due, evicted), np.intersect1d(evicted, view.running)),
             reject=rejected,
             reject_reason="not_launched",
             evict=evicted,
@@ -247,6 +272,12 @@ class PostedPrice(AnnouncedPolicy):
         launched, refused = jobs[starts < NEVER_ROUND], jobs[starts == NEVER_ROUND]
         start_us = self._start[launched] * self._world.round_us
         return (Launches(launched, start_us) if len(launched) else None), refused
+
+    def _run_on(self, now: int, running: IntArray) -> None:
+        """Book jobs that have outlasted their reports up to D_m; they run on, and pay for what they run."""
+        for job in running[self._until[running] <= now].tolist():
+            self._plans.run_on(job, now, int(self._start[job]) + self._world.bounds.duration)
+            self._until[job] = NEVER_ROUND
 
     def _charge(self, now: int, jobs: IntArray) -> Charges | None:
         """Prices of jobs that completed now."""

@@ -33,7 +33,7 @@ FateRow = tuple[str, int | None, int | None, int]
 
 @dataclass(frozen=True)
 class Instance:
-    """Jobs in order of (birth, arrival), with reports and truths that may differ."""
+    """Jobs in order of (birth, trace), with reports and truths that may differ."""
 
     jobs: tuple[Job, ...]
     """Reports, and the arrival and duration that come."""
@@ -122,7 +122,7 @@ def table_of(jobs: Sequence[Job], truths: Sequence[Job]) -> JobTable:
         reported_outlook_row=each + n,
         reported_gpus=np.array([one.concurrency for one in told], dtype=np.float64),
     )
-    return replace(table, statements=statements)
+    return replace(table, statements=statements, trace_order=np.array(order, dtype=np.int64))
 
 
 def world_of(instance: Instance, params: Mapping[str, object] | None = None) -> World:
@@ -147,7 +147,6 @@ def policy_of(setting: Setting, **params: Any) -> PostedPrice:
         "failure_oracle": "exact",
         "eps": setting.eps,
         "threshold": setting.threshold,
-        "cutoffs": setting.cutoffs,
     }
     return PostedPrice(**(given | params))
 
@@ -187,7 +186,7 @@ def random_job(draw: np.random.Generator, birth: int, setting: Setting, most_poi
     if draw.random() < 0.1:
         arrival = int(draw.integers(birth, birth + 6))
     if draw.random() < 0.1:
-        duration = int(draw.integers(1, setting.max_rounds + 3))
+        duration = int(draw.integers(1, setting.max_rounds + 1))
     size = int(draw.integers(1, setting.max_concurrency + 1))
     return Job(birth, size, random_value(draw, setting, points, birth), points, arrival, duration)
 
@@ -240,7 +239,7 @@ def random_instance(seed: int, jobs: int = 7, most_points: int = 3) -> Instance:
         births = draw.integers(0, 5, int(draw.integers(jobs))).tolist()
         made = [random_job(draw, birth, setting, most_points) for birth in [0, *births]]
     made[0] = shifted(made[0], -made[0].birth)
-    made.sort(key=lambda one: (one.birth, one.arrival))
+    made.sort(key=lambda one: one.birth)
     truths = [random_truth(draw, one, setting) for one in made]
     return Instance(tuple(made), tuple(truths), setting)
 

@@ -19,15 +19,13 @@ Numbers
 
 Plans
 
-- A start that touches a sold out round, or a round from T on, with any of the durations of its (arrival,
-  signal) is no choice, even if E is 1. Every launched job thus ends by T.
+- A start is no choice if a run of the longest duration that the signal allows, at most D_m, would touch a
+  sold out round before T, even if E is 1. So no job, whatever it reported, runs in a round that was sold out
+  at its birth, and every duration has a price.
+- A run that would end after T is cancelled at T: it is worth 0 and pays 0.
 - Starts run from the arrival to T - 1. Of equal utilities the earliest start is chosen; 0 is not enough.
 - In E, every round from the birth to before the finish counts, also those before the arrival.
 - A job submitted at T or later is never planned; its fate is `never_arrived`, and its plan is empty.
-- With cutoffs, which are not in the specification, a group also has a longest duration that may complete. Its
-  longer runs are evicted unpaid at the cutoff: they count 0 in its utility, book no more, and load no more in
-  E. Of equal utilities the earliest start, then the shortest cutoff is chosen. Without, the cutoff is the
-  longest reported duration.
 - Reports are not checked against C_m, D_m, H, nor against values that must not increase.
 
 History (what E knows)
@@ -35,23 +33,20 @@ History (what E knows)
 - The plan of a job born at t knows what happened before t, and the plans of earlier jobs of round t. A
   running job that may end exactly at t may also go on.
 - A job that was expected, has not come, and can come no more by its report, is expected to hold no nodes.
-- The reports of the others are true in E, and in the expectation of `regret`.
+- The reports of the others are true in E, and in the expectation of `regret`, until they are seen to be
+  false: a job that has outlasted its report runs for D_m rounds.
 
 Order of a round
 
 - Step 1 comes first, then jobs leave whose end is now, then jobs come, then the eviction loop. As step 1
   sees nothing of its round, it could as well come after the completions.
-- A job that outlasts its reported durations leaves at its start plus the largest of them for its
-  (arrival, signal), before the eviction loop, as a completion does. Its fate is `evicted_running`, and it
-  pays nothing. With signals none and partial a report that hides long durations therefore gains where their
-  value is below their price: truthfulness holds for reports that the job cannot outlast.
+- A job that outlasts its reported durations runs on, and pays the price of its true duration. From the round
+  in which it does, after the eviction loop, its nodes are booked up to its start plus D_m, as certain.
 - A job that comes with the plan "never", or without a plan, is `not_launched` when it comes: it is active
   no more, and the eviction loop of its round passes it over. Before it came it was active, and may be
   cancelled.
 - The loop evicts active jobs that hold no nodes too (not yet due, not yet come, never to run). In E the
   same is done, where ended jobs may be in the list: evicting them changes no load.
-- A job with a duration that is not reported, shorter than the largest one, completes and pays by its true
-  duration.
 - At T jobs that end at T complete. All that are left have not come: `never_arrived`, with end T.
 """
 
@@ -122,8 +117,6 @@ class Setting:
     oracle: Literal["exact", "zero"] = "exact"
     threshold: bool = True
     """Whether E <= eps / 10 counts as 0."""
-    cutoffs: bool = False
-    """Whether a plan also has the longest duration that may complete, for each (arrival, signal)."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +157,12 @@ class Outcome:
 def signal_of(duration: int, signal: Signal) -> int:
     """What the platform is told of a duration when the job comes."""
     return {"none": 0, "full": duration, "partial": duration.bit_length()}[signal]
+
+
+def longest_run(told: int, setting: Setting) -> int:
+    """Longest duration of which this signal may tell."""
+    known = {"none": setting.max_rounds, "full": told, "partial": (1 << told) - 1}
+    return min(known[setting.signal], setting.max_rounds)
 
 
 def as_written(number: float) -> Fraction:
@@ -213,8 +212,6 @@ class Submitted:
     job: Job
     groups: Mapping[Group, list[Point]]
     plan: Plan
-    cutoffs: Mapping[Group, int]
-    """Rounds after which a job leaves at the latest, for each group that is launched."""
     failure: Mapping[tuple[int, int], Fraction]
     utility: Fraction
     menu: Menu
@@ -228,9 +225,9 @@ class Submitted:
         return None if self.seen is None else self.plan.get(self.seen)
 
     def longest(self) -> int:
-        """Rounds after which it leaves at the latest, for what was seen: its cutoff."""
+        """Longest duration that it reported for what was seen."""
         assert self.seen is not None
-        return self.cutoffs[self.seen]
+        return max(duration for _, duration, _ in self.groups[self.seen])
 
     def close(self, what: What, now: int) -> None:
         self.what, self.end = what, now
@@ -245,20 +242,22 @@ class Future:
     """Nodes running or due in rounds now, now + 1, ..., T - 1, before the evictions of each round."""
 
 
-def possible_runs(other: Submitted, now: int) -> list[tuple[Fraction, range]]:
+def possible_runs(other: Submitted, now: int, most: int) -> list[tuple[Fraction, range]]:
     """Rounds for which an active job may hold nodes, with probabilities, given the history before ``now``."""
     runs: list[tuple[Fraction, range]] = []
+    since = other.start()
+    if since is not None and since + other.longest() < now:
+        return [(Fraction(1), range(since, since + most))]
     for group, points in other.groups.items():
         start = other.plan[group]
         for arrival, duration, probability in points:
-            run = min(duration, other.cutoffs.get(group, 0))
             if other.seen is None:
                 possible = arrival >= now
             else:
                 # An end at or after now has not been seen.
-                possible = group == other.seen and start is not None and start + run >= now
+                possible = group == other.seen and start is not None and start + duration >= now
             if possible:
-                rounds = range(0) if start is None else range(start, start + run)
+                rounds = range(0) if start is None else range(start, start + duration)
                 runs.append((as_written(probability), rounds))
     total = sum((probability for probability, _ in runs), Fraction())
     return [(probability / total, rounds) for probability, rounds in runs] or [(Fraction(1), range(0))]
@@ -266,7 +265,7 @@ def possible_runs(other: Submitted, now: int) -> list[tuple[Fraction, range]]:
 
 def joint_futures(earlier: Sequence[Submitted], setting: Setting, now: int) -> list[Future]:
     """All joint futures of these active jobs, in order of birth, each with its own evictions."""
-    runs = [possible_runs(other, now) for other in earlier]
+    runs = [possible_runs(other, now, setting.max_rounds) for other in earlier]
     count = prod(map(len, runs))
     if count > MOST_FUTURES:
         raise ValueError(f"expected at most {MOST_FUTURES} joint futures, found {count}; submit fewer jobs")
@@ -295,7 +294,7 @@ def failure_probability(
     def fails(future: Future) -> bool:
         return any(
             future.load[then - now] + (concurrency if then >= start else 0) > nodes
-            for then in range(now, start + duration)
+            for then in range(now, min(start + duration, now + len(future.load)))
         )
 
     return sum((future.probability for future in futures if fails(future)), Fraction())
@@ -310,12 +309,14 @@ def submit(job: Job, earlier: Sequence[Submitted], menu: Menu, setting: Setting)
     def failure(start: int, duration: int) -> Fraction:
         return failure_probability(futures, setting.nodes, job.birth, start, job.concurrency, duration)
 
-    def utility(points: Sequence[Point], start: int) -> Fraction | None:
+    def utility(points: Sequence[Point], start: int, longest: int) -> Fraction | None:
+        if None in menu[start : start + longest]:
+            return None
         total = Fraction()
         for _, duration, probability in points:
             price = bundle_price(menu, start, job.concurrency, duration)
-            if price is None:
-                return None
+            if price is None:  # T comes first
+                continue
             risk = failure(start, duration)
             risk = risk if risk > least else Fraction(0)
             total += as_written(probability) * (job.worth(start + duration) - price) * (1 - risk)
@@ -325,23 +326,19 @@ def submit(job: Job, earlier: Sequence[Submitted], menu: Menu, setting: Setting)
     for point in job.points:
         groups[point[0], signal_of(point[1], setting.signal)].append(point)
     plan: dict[Group, int | None] = {}
-    cutoffs: dict[Group, int] = {}
     failures: dict[tuple[int, int], Fraction] = {}
     expected = Fraction()
     for group, points in groups.items():
         best, chosen = Fraction(), None
-        durations = sorted({duration for _, duration, _ in points})
-        choices = durations if setting.cutoffs else durations[-1:]
-        for start, cutoff in product(range(group[0], setting.rounds), choices):
-            found = utility([point for point in points if point[1] <= cutoff], start)
+        for start in range(group[0], setting.rounds):
+            found = utility(points, start, longest_run(group[1], setting))
             if found is not None and found > best:
-                best, chosen, cutoffs[group] = found, start, cutoff
+                best, chosen = found, start
         plan[group] = chosen
         expected += best
         if chosen is not None:
-            kept = [point for point in points if point[1] <= cutoffs[group]]
-            failures |= {(arrival, duration): failure(chosen, duration) for arrival, duration, _ in kept}
-    return Submitted(job, dict(groups), plan, cutoffs, failures, expected, menu)
+            failures |= {(arrival, duration): failure(chosen, duration) for arrival, duration, _ in points}
+    return Submitted(job, dict(groups), plan, failures, expected, menu)
 
 
 def book(chosen: Submitted, booked: list[int]) -> None:
@@ -350,19 +347,25 @@ def book(chosen: Submitted, booked: list[int]) -> None:
         start = chosen.plan[group]
         if start is not None:
             for _, duration, probability in points:
-                for then in range(start, start + min(duration, chosen.cutoffs[group])):
+                for then in range(start, min(start + duration, len(booked))):
                     booked[then] += round(as_written(probability) * chosen.job.concurrency * NANO)
 
 
 def leave(active: Sequence[Submitted], now: int) -> None:
-    """Complete jobs whose duration is over, and evict those that outlast their report."""
+    """Complete jobs whose duration is over."""
     for other in active:
         start = other.start()
-        if start is not None:
-            if start + other.job.duration == now:
-                other.close("completed", now)
-            elif start + other.longest() == now:
-                other.close("evicted_running", now)
+        if start is not None and start + other.job.duration == now:
+            other.close("completed", now)
+
+
+def run_on(active: Sequence[Submitted], booked: list[int], most: int, now: int) -> None:
+    """Book jobs that outlast their report from now on, in 1e-9 nodes."""
+    for other in active:
+        start = other.start()
+        if start is not None and start + other.longest() == now:
+            for then in range(now, min(start + most, len(booked))):
+                booked[then] += other.job.concurrency * NANO
 
 
 def come(active: Sequence[Submitted], setting: Setting, now: int) -> None:
@@ -447,8 +450,9 @@ def run(jobs: Sequence[Job], setting: Setting, prices: Prices | None = None) -> 
         leave(active(), now)
         come(active(), setting, now)
         evict(active(), setting, now)
+        run_on(active(), booked, setting.max_rounds, now)
     leave(active(), setting.rounds)
-    never = [Submitted(job, {}, {}, {}, {}, Fraction(), ()) for job in jobs if job.birth >= setting.rounds]
+    never = [Submitted(job, {}, {}, {}, Fraction(), ()) for job in jobs if job.birth >= setting.rounds]
     return Outcome(tuple(fate_of(other, setting) for other in everyone + never), tuple(booked))
 
 
@@ -480,7 +484,12 @@ def history_before(
 
 
 def regret(
-    index: int, misreports: Sequence[Job], jobs: Sequence[Job], setting: Setting, prices: Prices | None = None
+    index: int,
+    misreports: Sequence[Job],
+    jobs: Sequence[Job],
+    setting: Setting,
+    prices: Prices | None = None,
+    true_points: Mapping[int, tuple[Point, ...]] | None = None,
 ) -> list[Fraction]:
     """What each misreport of a job gains over its truth in expected true utility, in 1e-9; positive is bad.
 
@@ -493,14 +502,18 @@ def regret(
     ----------
     index
         The job of ``jobs`` that misreports; its row there is its truth.
+    true_points
+        What may truly come of the jobs before it, where that is not what they report.
     misreports
         Value, concurrency and points to report instead; the birth is that of the truth.
     """
     truth = jobs[index]
     gains: dict[tuple[object, ...], list[Fraction]] = defaultdict(lambda: [Fraction()] * len(misreports))
     mass: dict[tuple[object, ...], Fraction] = defaultdict(Fraction)
-    for probability, drawn in realisations(jobs[: index + 1]):
-        earlier, own = drawn[:-1], drawn[-1]
+    coming = [replace(one, points=(true_points or {}).get(k, one.points)) for k, one in enumerate(jobs)]
+    for probability, drawn in realisations(coming[: index + 1]):
+        earlier = tuple(replace(one, points=told.points) for one, told in zip(drawn[:-1], jobs, strict=False))
+        own = drawn[-1]
 
         def true_run(report: Job, earlier: tuple[Job, ...] = earlier, own: Job = own) -> tuple[int, Outcome]:
             told = replace(report, birth=own.birth, arrival=own.arrival, duration=own.duration)

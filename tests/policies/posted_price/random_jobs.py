@@ -9,6 +9,7 @@ from enum import StrEnum
 import numpy as np
 
 from ray_sim.model.statement import NANO, Outlooks, Statements
+from ray_sim.policies.posted_price.planner import Planner
 from ray_sim.policies.posted_price.planner_kernels import PlannedJob
 
 Points = dict[tuple[int, int], float]
@@ -23,7 +24,7 @@ class Signal(StrEnum):
     def of(self, duration: int) -> int:
         if self is Signal.NONE:
             return 0
-        return duration if self is Signal.FULL else duration.bit_length() - 1
+        return duration if self is Signal.FULL else duration.bit_length()
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,12 @@ class Sizes:
     points: int = 4
     rounds: int = 5
     """S."""
+
+
+def planner_for(job: PlannedJob) -> Planner:
+    """A planner that takes the longest reported duration for the longest of all, whatever is told of it."""
+    told = (job.signal == job.duration).all()
+    return Planner("full" if told else "none", int(job.duration.max()))
 
 
 def job_of(

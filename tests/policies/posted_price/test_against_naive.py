@@ -56,13 +56,11 @@ def assert_same(instance: Instance, expected: Outcome, found: EngineRun, utiliti
     assert figures.fates["open"] == 0
 
 
-@pytest.mark.parametrize("cutoffs", [False, True])
-def test_the_engine_does_what_the_specification_says(cutoffs: bool, utilities: list[float]) -> None:
+def test_the_engine_does_what_the_specification_says(utilities: list[float]) -> None:
     """Fates, starts, ends, payments, loads, utilities and figures, with E strictly between 0 and 1."""
     uncertain, fates = 0, Counter[str]()
     for seed in range(instances(2000, 10)):
         instance = random_instance(seed)
-        instance = replace(instance, setting=replace(instance.setting, cutoffs=cutoffs))
         utilities.clear()
         expected, found = run(instance.jobs, instance.setting), run_engine(instance)
         try:
@@ -91,14 +89,21 @@ def test_jobs_end_and_are_born_at_the_horizon() -> None:
     assert [fate.what for fate in run(jobs, setting).fates][:3] == ["completed", "not_launched", "completed"]
 
 
-def test_a_job_that_outlasts_its_report_leaves_before_others_start() -> None:
-    """It holds the only free node up to round 2, in which the second job starts."""
-    setting = Setting(2, 6, 0.0, 8.0, 1, 4, signal="none")
-    short = Job(0, 1, (8 * NANO,) * 3, ((0, 2, 1.0),), 0, 4)
-    jobs = (short, replace(short, value=(8 * NANO,) * 5, points=((2, 2, 1.0),), arrival=2, duration=2))
-    instance = Instance(jobs, jobs, setting)
-    assert run_engine(instance).fates() == fates_of(run(jobs, setting))
-    assert run_engine(instance).fates()[0] == ("evicted_running", 0, 2, 0)
+@pytest.mark.parametrize("oracle", ["exact", "sampled"])
+def test_a_job_that_outlasts_its_report_runs_on_and_pays_by_the_menu_of_its_birth(oracle: str) -> None:
+    """Once it has outlasted its report it is booked for D_m rounds, and prices of later births rise."""
+    setting = Setting(3, 9, 0.0, 8.0, 1, 4, signal="none")
+    first = Job(0, 1, (8 * NANO,) * 5, ((0, 4, 1.0),), 0, 4)
+    short = Job(0, 1, (8 * NANO,) * 4, ((0, 1, 1.0),), 0, 3)
+    later = [Job(birth, 1, (8 * NANO,) * 4, ((birth, 2, 1.0),), birth, 2) for birth in (1, 2)]
+    jobs = (first, short, *later)
+    found, expected = run_engine(Instance(jobs, jobs, setting), failure_oracle=oracle), run(jobs, setting)
+    assert found.fates() == fates_of(expected)
+    assert tuple(found.booked.tolist()) == expected.booked
+    assert found.fates()[1] == ("completed", 0, 3, sum(price or 0 for price in expected.fates[1].menu[:3]))
+    assert expected.fates[1].menu[0] == expected.fates[1].menu[2] != 0
+    last = [fate.menu[3] or 0 for fate in expected.fates]
+    assert last[3] > last[1]
 
 
 def test_a_duration_between_the_reported_ones_pays_by_the_menu_of_the_birth() -> None:
@@ -111,6 +116,20 @@ def test_a_duration_between_the_reported_ones_pays_by_the_menu_of_the_birth() ->
     found, expected = run_engine(Instance(jobs, jobs, setting)).fates(), fates_of(run(jobs, setting))
     assert found == expected
     assert found[1][3] == 2 * round(run(jobs, setting).fates[1].menu[1] or 0) > 0
+
+
+@pytest.mark.parametrize("comes", [1, 3])
+def test_births_of_an_instant_are_in_order_of_the_trace_whenever_they_come(comes: int) -> None:
+    """One of two nodes is left: the first of the trace gets it, though it may come after the second."""
+    setting = Setting(2, 6, 0.0, 8.0, 1, 4, threshold=False)
+    first = Job(0, 1, (8 * NANO,) * 6, ((1, 2, 0.5), (3, 2, 0.5)), comes, 2)
+    other = Job(0, 1, (8 * NANO,) * 6, ((2, 2, 1.0),), 2, 2)
+    found, expected = (
+        run_engine(Instance((first, other), (first, other), setting)),
+        run([first, other], setting),
+    )
+    assert found.fates() == fates_of(expected)
+    assert found.result.jobs["arrival_s"].to_list() == [comes * 60.0, 120.0]
 
 
 def test_births_of_a_round_come_one_after_the_other() -> None:

@@ -19,9 +19,16 @@ from ray_sim.policies.posted_price.expected_lp import (
     expected_optimum,
 )
 from ray_sim.policies.posted_price.menu import RelaxedCapacity
-from ray_sim.policies.posted_price.planner import Planner, planned_job, rounds_touched
+from ray_sim.policies.posted_price.planner import planned_job, rounds_touched
 from ray_sim.policies.posted_price.planner_kernels import PlannedJob
-from tests.policies.posted_price.random_jobs import Signal, Sizes, job_of, random_job, statements_of
+from tests.policies.posted_price.random_jobs import (
+    Signal,
+    Sizes,
+    job_of,
+    planner_for,
+    random_job,
+    statements_of,
+)
 from tests.proofs import instances
 
 EXACT = 1e-9
@@ -193,19 +200,13 @@ def test_bound_on_the_offline_optimum_that_knows_all() -> None:
 
 def sold(menu: ExpectedPrices, statements: Statements, *, at_zero: bool) -> tuple[float, int]:
     """Welfare in the relaxed problem, and number of points sold, of jobs in turn."""
-    planner, welfare, count = Planner(), 0.0, 0
+    welfare, count = 0.0, 0
     for number in range(len(statements)):
         job = planned_job(statements, number)
-        bought = menu.bought(
-            job.birth,
-            job.concurrency,
-            int(statements.value_row[number]),
-            int(statements.outlook_row[number]),
-            len(job.arrival),
-        )
-        (start, _, _), _ = planner.plan(
+        bought = menu.bought(job)
+        (start, _), _ = planner_for(job).plan(
             job,
-            menu.node_prices(job.birth, rounds_touched(job)),
+            menu.node_prices(job.birth, rounds_touched(job, int(job.duration.max()))),
             bought=bought if at_zero else np.zeros_like(bought),
         )
         for t, d, p in zip(start.tolist(), job.duration.tolist(), job.probability, strict=True):
@@ -237,9 +238,10 @@ class TestSelling:
         """At prices that equal the value per node-round of both, the job at a loss to others is not known."""
         statements = statements_of([job_of(0, 1, [1, 1, 0], {(0, 1): 1.0})] * 3)
         menu = ExpectedPrices(RelaxedCapacity(2, 1, 0.0, 4), Population.of(statements))
-        assert menu.bought(0, 1, 0, 0, 1).tolist() == [True]
-        assert menu.bought(1, 1, 0, 0, 1).tolist() == [False]
-        assert menu.bought(0, 2, 0, 0, 1).tolist() == [False]
+        known = planned_job(statements, 0)
+        assert menu.bought(known).tolist() == [True]
+        assert menu.bought(known._replace(birth=1)).tolist() == [False]
+        assert menu.bought(known._replace(concurrency=2)).tolist() == [False]
 
     def test_what_the_programme_buys_is_never_at_a_loss(self) -> None:
         """Rounding down, in nano; every bought point has a start without loss."""
@@ -249,10 +251,9 @@ class TestSelling:
             menu = ExpectedPrices(RelaxedCapacity(4, 2, 0.0, 8), Population.of(statements))
             for number in range(len(statements)):
                 job = planned_job(statements, number)
-                rows = int(statements.value_row[number]), int(statements.outlook_row[number])
-                bought = menu.bought(job.birth, job.concurrency, *rows, len(job.arrival))
-                prices = menu.node_prices(job.birth, rounds_touched(job))
-                (start, _, _), _ = Planner().plan(job, prices, bought=bought)
+                bought = menu.bought(job)
+                prices = menu.node_prices(job.birth, rounds_touched(job, int(job.duration.max())))
+                (start, _), _ = planner_for(job).plan(job, prices, bought=bought)
                 assert (start[bought] < NEVER_ROUND).all(), (seed, number)
 
     @pytest.mark.parametrize("signal", Signal)

@@ -15,7 +15,6 @@ from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.posted_price.exact_failure import ExactFailure
 from ray_sim.policies.posted_price.failure import FailureOracle
 from ray_sim.policies.posted_price.sampled_failure import SampledFailure, sample_count
-from ray_sim.policies.posted_price.union_failure import UnionFailure
 from tests.policies.posted_price.lifo_eviction import (
     Job,
     Observations,
@@ -45,7 +44,7 @@ def observe(oracle: FailureOracle, now: int, news: Observations) -> None:
 
 def oracles(capacity: int, seed: int, paths: int = PATHS) -> list[FailureOracle]:
     sampled = SampledFailure(capacity, LONGEST, paths, Streams(seed))
-    return [ExactFailure(capacity, LONGEST), sampled, UnionFailure(capacity, LONGEST)]
+    return [ExactFailure(capacity, LONGEST), sampled]
 
 
 def random_job(rng: np.random.Generator, birth: int) -> Job:
@@ -105,9 +104,8 @@ def example_4b(oracle: FailureOracle) -> FloatArray:
     return oracle.failures(2, 1, 3)
 
 
-@pytest.mark.parametrize("which", [0, 2])
-def test_job_3_of_example_4b_fails_with_probability_0_6(which: int) -> None:
-    oracle = oracles(2, 0)[which]
+def test_job_3_of_example_4b_fails_with_probability_0_6() -> None:
+    oracle = oracles(2, 0)[0]
     found = example_4b(oracle)
     np.testing.assert_allclose(found[:, 1:], [[0.6] * LONGEST, [0.0] * LONGEST], atol=1e-15)
     oracle.add(3, 1, Job(2, 1, ((2, 1, 0, 1.0, 2),)).plan())
@@ -141,8 +139,8 @@ def test_exact_estimates_are_those_of_direct_simulation(seed: int) -> None:
     now = int(np.random.default_rng([seed, 1]).integers(0, 7))
     concurrency = 1 + seed % 3
     born = [job for job in jobs if job.birth <= now]
-    exact, sampled, union = (oracle for oracle in oracles(capacity, seed))
-    for oracle in (exact, sampled, union):
+    exact, sampled = oracles(capacity, seed)
+    for oracle in (exact, sampled):
         history = replayed(oracle, [job for job in born if job.birth < now], points, capacity, now)
         for j, job in enumerate(born):
             if job.birth == now:
@@ -155,19 +153,8 @@ def test_exact_estimates_are_those_of_direct_simulation(seed: int) -> None:
             expected = failure(born, agreeing, probe, capacity)
             assert found[start - now, duration] == pytest.approx(expected, abs=1e-12)
     np.testing.assert_allclose(sampled.failures(now, concurrency, now + 2), found, atol=MU)
-    assert (union.failures(now, concurrency, now + 2) >= found - 1e-12).all()
-    for oracle in (exact, sampled, union):
+    for oracle in (exact, sampled):
         assert not oracle.certain(concurrency) or not found.any()
-
-
-@pytest.mark.parametrize("seed", range(instances(3000, 25)))
-def test_the_union_bound_is_exact_for_one_round(seed: int) -> None:
-    jobs, points, capacity = random_instance(seed, most=6)
-    exact, _, union = oracles(capacity, seed, 1)
-    for oracle in (exact, union):
-        replayed(oracle, jobs, points, capacity, 3)
-    expected, found = (oracle.failures(6, 2, 6)[0, 1] for oracle in (exact, union))
-    assert found == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(instances(3000)))
@@ -337,7 +324,7 @@ def test_exact_enumeration_beyond_a_million_points_is_refused_with_its_number() 
         sum(math.comb(19, k) for k in range(15, 20)) / 2**19
     )
     oracle.add(19, 1, plan)
-    with pytest.raises(InvalidScenarioError, match=r"1,048,576 joint points of the 20.*=sampled or union"):
+    with pytest.raises(InvalidScenarioError, match=r"1,048,576 joint points of the 20.*=sampled"):
         oracle.failures(0, 1, 1)
 
 

@@ -20,7 +20,7 @@ from ray_sim.policies.posted_price.exponential_prices import ExponentialPrices
 from ray_sim.policies.posted_price.menu import Menu, RelaxedCapacity
 from ray_sim.policies.posted_price.planner import Planner, rounds_touched
 from ray_sim.policies.posted_price.planner_kernels import PlannedJob
-from tests.policies.posted_price.random_jobs import Signal, Sizes, job_of, random_job
+from tests.policies.posted_price.random_jobs import Signal, Sizes, job_of, planner_for, random_job
 from tests.proofs import instances
 
 
@@ -46,7 +46,8 @@ def price(menu: Menu, start: int, concurrency: int, duration: int) -> float:
 
 
 def plan(menu: Menu, job: PlannedJob) -> tuple[IntArray, IntArray, float]:
-    made, utility = Planner().plan(job, menu.node_prices(job.birth, rounds_touched(job)))
+    longest = int(job.duration.max())
+    made, utility = planner_for(job).plan(job, menu.node_prices(job.birth, rounds_touched(job, longest)))
     return made.start, made.price, utility
 
 
@@ -115,13 +116,13 @@ class TestPrices:
     def test_a_round_is_sold_out_one_nano_above_kappa(self) -> None:
         menu = steep_menu(2)
         menu.restore({"booked": np.array([18 * NANO, 18 * NANO + 1])})
-        assert menu.node_prices(0, 3)[1].tolist() == [False, True, True]
+        assert menu.node_prices(0, 3)[1].tolist() == [False, True]
 
-    def test_rounds_from_the_horizon_on_are_sold_out(self) -> None:
+    def test_prices_end_at_the_horizon(self) -> None:
         menu = steep_menu(4)
         node, sold_out = menu.node_prices(3, 3)
-        assert (node.tolist(), sold_out.tolist()) == ([0, 0, 0], [False, True, True])
-        assert menu.node_prices(9, 2)[1].all()
+        assert (node.tolist(), sold_out.tolist()) == ([0], [False])
+        assert len(menu.node_prices(9, 2)[1]) == 0
 
     def test_prices_of_a_birth_do_not_change_later(self) -> None:
         menu = menu_4a()
@@ -193,12 +194,13 @@ class TestBookedLoad:
 
     @pytest.mark.parametrize("signal", Signal)
     def test_plans_stay_below_the_relaxed_capacity(self, signal: Signal) -> None:
-        planner, highest = Planner(), 0
+        planner, highest = Planner(signal.value, STEEP.duration), 0
         for seed in range(instances(3000, 30)):
             rng, menu = np.random.default_rng(seed), steep_menu()
             for _ in range(60):
                 job = random_job(rng, signal, STEEP)
-                (start, _, _), _ = planner.plan(job, menu.node_prices(job.birth, rounds_touched(job)))
+                prices = menu.node_prices(job.birth, rounds_touched(job, STEEP.duration))
+                (start, _), _ = planner.plan(job, prices)
                 menu.book(job.concurrency, start, job.duration, job.probability)
             highest = max(highest, int(menu.booked.max()))
         assert 15 * NANO < highest <= 20 * NANO + ROUNDING
@@ -220,14 +222,14 @@ class TestBookedLoad:
         Jobs of 1 round fill round 2 up to kappa. Then jobs that last 1 round, or longer with probability 1/4,
         buy a cheap round before it, and with it a quarter of round 2 at a price above the highest value.
         """
-        planner, booked = Planner(), np.zeros(12)
+        planner, booked = Planner("none", 3), np.zeros(12)
         full = job_of(2, 1, [8, 8, 0], {(2, 1): 1.0}, Signal.NONE)
         tail_1 = job_of(1, 1, [8, 8, 8, 0], {(1, 1): 3 / 4, (1, 2): 1 / 4}, Signal.NONE)
         tail_0 = job_of(0, 1, [8, 8, 8, 8, 0], {(0, 1): 3 / 4, (0, 3): 1 / 4}, Signal.NONE)
         for one in [full] * 30 + [tail_1] * 30 + [tail_0] * 30:
             node = np.rint(NANO / 12 * (97.0 ** (booked / 18) - 1)).astype(np.int64)
-            no_flags: BoolArray = np.zeros(rounds_touched(one), dtype=np.bool_)
-            (start, _, _), _ = planner.plan(one, (node[one.birth :][: len(no_flags)], no_flags))
+            no_flags: BoolArray = np.zeros(rounds_touched(one, 3), dtype=np.bool_)
+            (start, _), _ = planner.plan(one, (node[one.birth :][: len(no_flags)], no_flags))
             for s, d, p in zip(start, one.duration, one.probability, strict=True):
                 if s < NEVER_ROUND:
                     booked[s : s + d] += one.concurrency * p

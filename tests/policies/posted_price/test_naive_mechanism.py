@@ -223,29 +223,37 @@ BY_SIGNAL = {name: replace(WIDE, signal=name) for name in SIGNALS}
     [
         ("full", 2, 2, "not_launched", 2),
         ("full", 1, 3, "not_launched", 1),
-        ("none", 1, 3, "evicted_running", 3),
+        ("none", 1, 3, "completed", 4),
         ("none", 1, 1, "completed", 2),
-        ("partial", 1, 3, "evicted_running", 3),
+        ("partial", 1, 3, "completed", 4),
         ("partial", 1, 1, "not_launched", 1),
         ("full", 8, 2, "never_arrived", 8),
     ],
 )
-def test_what_is_not_reported_is_not_launched_or_ends(
+def test_what_is_not_reported_is_not_launched_or_pays_for_what_it_runs(
     signal: Signal, arrival: int, duration: int, what: str, end: int
 ) -> None:
     """Reported: round 1, two rounds."""
     told = replace(job([(1, 2, 1.0)], (8,) * 8), arrival=arrival, duration=duration)
     fate = run([told], BY_SIGNAL[signal], at_half).fates[0]
     assert (fate.what, fate.end) == (what, end)
-    assert fate.payment == (NANO // 2 if what == "completed" else 0)
+    assert fate.payment == (duration * NANO // 2 if what == "completed" else 0)
 
 
-def test_a_job_that_outlasts_its_report_leaves_before_the_loop() -> None:
-    one_node = Setting(1, 6, 0.0, 9.0, 1, 4, signal="none")
+def test_a_job_that_outlasts_its_report_is_evicted_for_load_only() -> None:
+    """The job of round 2 was promised a free node; the one of round 3 knows, and waits for D_m = 4 rounds."""
+    one_node = Setting(1, 7, 0.0, 9.0, 1, 4, signal="none")
     outlasts = replace(job([(0, 2, 1.0)], (9, 9, 9)), duration=4)
     follows = job([(2, 1, 1.0)], (9, 9, 9, 9))
-    fates = run([outlasts, follows], one_node, free).fates
-    assert [(fate.what, fate.end) for fate in fates] == [("evicted_running", 2), ("completed", 3)]
+    later = job([(3, 1, 1.0)], (9, 9, 9), birth=3)
+    outcome = run([outlasts, follows, later], one_node, free)
+    assert [(fate.what, fate.end) for fate in outcome.fates] == [
+        ("completed", 4),
+        ("cancelled_due", 2),
+        ("completed", 5),
+    ]
+    assert outcome.fates[2].failure == {(3, 1): 0}
+    assert outcome.booked == tuple(NANO * load for load in (1, 1, 2, 1, 1, 0, 0))
 
 
 def test_a_job_that_can_come_no_more_is_expected_to_hold_nothing() -> None:

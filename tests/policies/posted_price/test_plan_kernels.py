@@ -21,7 +21,6 @@ class Point(NamedTuple):
     duration: int
     signal: int
     start: int
-    run: int
     price: int
 
 
@@ -55,8 +54,8 @@ def test_one_signal_for_two_durations_and_one_that_is_not_launched() -> None:
     points = planned(
         [0, 10],
         [
-            [Point(0, 1, 0, 5, 1, 9)],
-            [Point(2, 3, 0, 14, 3, 50), Point(2, 5, 0, 14, 5, 70), Point(2, 9, 1, NEVER_ROUND, 0, 0)],
+            [Point(0, 1, 0, 5, 9)],
+            [Point(2, 3, 0, 14, 50), Point(2, 5, 0, 14, 70), Point(2, 9, 1, NEVER_ROUND, 0)],
         ],
     )
     assert starts(points, 1, 12, 0) == (14, 19)  # the longer of the two that the signal allows
@@ -66,18 +65,18 @@ def test_one_signal_for_two_durations_and_one_that_is_not_launched() -> None:
     assert starts(points, 0, 0, 0) == (5, 6)
 
 
-def test_the_value_of_a_plan_counts_what_is_launched_and_not_cut_off() -> None:
-    # Values 4, 3, 1, 0 after 0, 1, 2, 3 rounds. Point 0 ends at 1: 3. Point 1 is cut off, 2 not launched.
-    # Point 3 ends at 2, worth 1, priced 2.
+def test_the_value_of_a_plan_counts_what_is_launched_and_ends_by_the_horizon() -> None:
+    # Values 4, 3, 1, 0 after 0, 1, 2, 3 rounds. Point 0 ends at 1: 3. Point 1 ends after T = 13, 2 is not
+    # launched. Point 3 ends at 2, worth 1, priced 2.
     job = PlannedJob(
-        10, 1, ints([4, 3, 1, 0]) * NANO, ints([10] * 4), ints([1, 2, 1, 2]), np.array([0.5, 0.1, 0.2, 0.2]),
+        10, 1, ints([4, 3, 1, 0]) * NANO, ints([10] * 4), ints([1, 4, 1, 2]), np.array([0.5, 0.1, 0.2, 0.2]),
         ints([0] * 4),
     )  # fmt: skip
-    made = Launch(ints([10, 10, NEVER_ROUND, 10]), ints([1, 1, 0, 2]), ints([NANO, 0, 0, 2 * NANO]))
-    assert value_plan(job, made, NEVER_ROUND) == (0.5 * 3 * NANO + 0.2 * 1 * NANO, True)
-    assert not value_plan(job, made._replace(price=ints([2 * NANO, 0, 0, NANO])), NEVER_ROUND)[1]
+    made = Launch(ints([10, 10, NEVER_ROUND, 10]), ints([NANO, 0, 0, 2 * NANO]))
+    assert value_plan(job, made, 13) == (0.5 * 3 * NANO + 0.2 * 1 * NANO, True)
+    assert not value_plan(job, made._replace(price=ints([2 * NANO, 0, 0, NANO])), 13)[1]
     later = made._replace(start=ints([10, 10, NEVER_ROUND, 15]))
-    assert value_plan(job, later, NEVER_ROUND)[0] == 0.5 * 3 * NANO  # worth nothing after the last value
+    assert value_plan(job, later, 20)[0] == 0.5 * 3 * NANO  # worth nothing after the last value
 
 
 @settings(max_examples=instances(300))
@@ -91,7 +90,7 @@ def test_plans_are_found_as_in_dictionaries(seed: int) -> None:
             (a, s): NEVER_ROUND if rng.random() < 0.3 else birth + a + int(rng.integers(4))
             for a, _, s in drawn
         }
-        jobs.append([Point(a, d, s, groups[a, s], d, int(rng.integers(99))) for a, d, s in sorted(drawn)])
+        jobs.append([Point(a, d, s, groups[a, s], int(rng.integers(99))) for a, d, s in sorted(drawn)])
     points = planned(births, jobs)
     for job, (birth, of_job) in enumerate(zip(births, jobs, strict=True)):
         for now in range(6):
@@ -101,7 +100,7 @@ def test_plans_are_found_as_in_dictionaries(seed: int) -> None:
                 start = launched[0].start if launched else NEVER_ROUND
                 assert starts(points, job, now, signal) == (
                     start,
-                    max((start + p.run for p in launched), default=0),
+                    max((start + p.duration for p in launched), default=0),
                 )
                 prices = {p.duration: p.price for p in told}
                 for rounds in range(1, 5):

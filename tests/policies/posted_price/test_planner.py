@@ -18,6 +18,7 @@ from tests.policies.posted_price.random_jobs import (
     Signal,
     Sizes,
     job_of,
+    planner_for,
     random_job,
     random_points,
     random_values,
@@ -42,10 +43,14 @@ def from_birth(prices: Prices, job: PlannedJob) -> Prices:
     return prices[0][job.birth :], prices[1][job.birth :]
 
 
+LONGEST = 2 * SMALL.duration
+"""D_m of random worlds."""
+
+
 def plan(
-    job: PlannedJob, prices: Prices, failure: FloatArray | None = None
+    job: PlannedJob, prices: Prices, failure: FloatArray | None = None, planner: Planner | None = None
 ) -> tuple[IntArray, IntArray, float]:
-    made, utility = Planner().plan(job, from_birth(prices, job), failure)
+    made, utility = (planner or planner_for(job)).plan(job, from_birth(prices, job), failure)
     return made.start, made.price, utility
 
 
@@ -80,7 +85,7 @@ class TestExample4C:
 
 
 def exact_plan(
-    job: PlannedJob, prices: Prices, failure: FloatArray | None
+    job: PlannedJob, prices: Prices, failure: FloatArray | None, signal: Signal
 ) -> tuple[list[int], list[int], Fraction]:
     """The rule written out, in fractions."""
     node, sold_out = from_birth(prices, job)
@@ -89,21 +94,23 @@ def exact_plan(
         for a, s, d, p in zip(job.arrival, job.signal, job.duration, job.probability, strict=True)
     ]
     starts, paid, total = [], [], Fraction(0)
-    for (arrival, _), group in groupby(points, key=lambda point: point[:2]):
+    for (arrival, told), group in groupby(points, key=lambda point: point[:2]):
+        longest = {"full": told, "none": LONGEST, "partial": min(2**told - 1, LONGEST)}[signal.value]
         members = list(group)
         best, best_start = Fraction(0), None
         for start in range(arrival - job.birth, len(node)):
             utility = Fraction(0)
+            if sold_out[start : start + longest].any():
+                continue
             for _, _, d, p in members:
-                if start + d > len(node) or sold_out[start : start + d].any():
-                    break
+                if start + d > len(node):  # cancelled at the horizon
+                    continue
                 value = int(job.values[start + d]) if start + d < len(job.values) else 0
                 charge = job.concurrency * sum(node[start : start + d].tolist())
                 fails = Fraction(0) if failure is None else Fraction(float(failure[start, d]))
                 utility += p * (value - charge) * (1 - fails)
-            else:
-                if utility > best:
-                    best, best_start = utility, start
+            if utility > best:
+                best, best_start = utility, start
         total += best
         for _, _, d, _ in members:
             if best_start is None:
@@ -111,21 +118,21 @@ def exact_plan(
                 paid.append(0)
             else:
                 starts.append(job.birth + best_start)
-                paid.append(job.concurrency * sum(node[best_start : best_start + d].tolist()))
+                run = node[best_start : best_start + d].tolist()
+                paid.append(job.concurrency * sum(run) if len(run) == d else 0)
     return starts, paid, total / NANO
 
 
 @pytest.mark.parametrize("signal", Signal)
 def test_plans_equal_the_exact_ones(signal: Signal) -> None:
-    planner = Planner()
+    planner = Planner(signal.value, LONGEST)
     for seed in range(instances(2000, 60)):
         rng = np.random.default_rng(seed)
         job, prices = random_job(rng, signal, SMALL), random_prices(rng)
         failure = random_failure(rng)[0] if rng.random() < 0.5 else None
-        (start, run, paid), utility = planner.plan(job, from_birth(prices, job), failure)
-        exact = exact_plan(job, prices, failure)
+        (start, paid), utility = planner.plan(job, from_birth(prices, job), failure)
+        exact = exact_plan(job, prices, failure, signal)
         assert (start.tolist(), paid.tolist(), utility) == (*exact[:2], float(exact[2])), seed
-        assert np.array_equal(run, np.where(start < NEVER_ROUND, job.duration, 0))
 
 
 class TestPlans:
@@ -143,7 +150,7 @@ class TestPlans:
 
     def test_zero_surplus_is_bought_where_the_menu_says_so(self) -> None:
         def start(node: float, bought: bool) -> list[int]:
-            found = Planner().plan(self.JOB, prices_of([node] * 5), bought=np.array([bought]))[0]
+            found = planner_for(self.JOB).plan(self.JOB, prices_of([node] * 5), bought=np.array([bought]))[0]
             return [int(at) for at in found.start]
 
         assert start(4, True) == [1]
@@ -155,7 +162,7 @@ class TestPlans:
 
     def test_a_finish_without_value_is_not_bought_at_a_price_of_zero(self) -> None:
         node, sold_out = prices_of([0] * 9, sold_out=[1, 2, 3])
-        (start, _, _), _ = Planner().plan(self.JOB, (node, sold_out), bought=np.array([True]))
+        (start, _), _ = planner_for(self.JOB).plan(self.JOB, (node, sold_out), bought=np.array([True]))
         assert start.tolist() == [NEVER_ROUND]
 
     def test_no_point_of_a_group_touches_a_sold_out_round(self) -> None:
@@ -164,21 +171,35 @@ class TestPlans:
         assert plan(job_of(0, 1, [4] * 8 + [0], points, Signal.NONE), prices)[0].tolist() == [3, 3]
         assert plan(job_of(0, 1, [4] * 8 + [0], points, Signal.FULL), prices)[0].tolist() == [0, 3]
 
-    def test_no_round_beyond_the_prices_is_sold(self) -> None:
+    def test_a_run_that_the_horizon_ends_is_worth_nothing_and_pays_nothing(self) -> None:
         job = job_of(0, 1, [4] * 8 + [0], {(2, 3): 1.0})
         assert plan(job, prices_of([0] * 5))[0].tolist() == [2]
         assert plan(job, prices_of([0] * 4))[0].tolist() == [NEVER_ROUND]
+        either = job_of(0, 1, [4] * 8 + [0], {(2, 1): 0.25, (2, 3): 0.75}, Signal.NONE)
+        start, paid, utility = plan(either, prices_of([1] * 4))
+        assert (start.tolist(), paid.tolist(), utility) == ([2, 2], [NANO, 0], 0.25 * (4 - 1))
+
+    def test_a_start_is_open_if_all_durations_that_its_signal_allows_are(self) -> None:
+        """Round 2 is sold out. Told two binary digits, a job of 2 rounds may last 3; none, D_m = 4."""
+        prices = prices_of([0] * 9, sold_out=[2])
+        for signal, starts in ((Signal.FULL, 0), (Signal.PARTIAL, 3), (Signal.NONE, 3)):
+            job = job_of(0, 1, [4] * 8 + [0], {(0, 2): 1.0}, signal)
+            assert plan(job, prices, planner=Planner(signal.value, 4))[0].tolist() == [starts]
+        beside = prices_of([0] * 9, sold_out=[3])
+        partial = job_of(0, 1, [4] * 8 + [0], {(0, 2): 1.0}, Signal.PARTIAL)
+        assert plan(partial, beside, planner=Planner("partial", 4))[0].tolist() == [0]
 
     def test_rounds_touched_are_enough(self) -> None:
         for seed in range(instances(500, 40)):
             rng = np.random.default_rng(seed)
             job, (node, sold_out) = random_job(rng, Signal.NONE, SMALL), random_prices(rng)
-            enough = slice(job.birth, job.birth + rounds_touched(job))
-            few = Planner().plan(job, (node[enough], sold_out[enough]))
-            assert few[0].start.tolist() == plan(job, (node, sold_out))[0].tolist()
+            enough = slice(job.birth, job.birth + rounds_touched(job, LONGEST))
+            planner = Planner("none", LONGEST)
+            few = planner.plan(job, (node[enough], sold_out[enough]))
+            assert few[0].start.tolist() == plan(job, (node, sold_out), planner=planner)[0].tolist()
 
     def test_a_planner_forgets_earlier_jobs(self) -> None:
-        planner = Planner()
+        planner = Planner("full", 30)
         planner.plan(job_of(0, 1, [9] * 40 + [0], {(0, 30): 1.0}), prices_of([5] * 80))
         assert planner.plan(self.JOB, prices_of([0] * 5))[1] == 4.0
 
@@ -214,27 +235,27 @@ class Offers:
     prices: Prices
     failure: FloatArray
     """(c, start, d)."""
+    signal: Signal
 
     def plan(self, job: PlannedJob) -> tuple[IntArray, IntArray, float]:
-        return plan(job, self.prices, self.failure[job.concurrency - 1])
+        planner = Planner(self.signal.value, LONGEST)
+        return plan(job, self.prices, self.failure[job.concurrency - 1], planner)
 
     def utility(self, truth: Truth, report: PlannedJob) -> float:
         """Expected true utility of a report: value minus price on completion.
 
-        Without a plan for what occurs a job is not launched. A job that runs for longer than was reported is
-        evicted, and a job with too few nodes completes and is worth nothing.
+        Without a plan for what occurs a job is not launched. A job that runs for longer than was reported
+        pays for that, and a job with too few nodes completes and is worth nothing.
         """
         start, _, _ = self.plan(report)
         plans: dict[tuple[int, int], int] = {}
-        longest: dict[tuple[int, int], int] = {}
-        for a, s, d, t in zip(report.arrival, report.signal, report.duration, start, strict=True):
+        for a, s, t in zip(report.arrival, report.signal, start, strict=True):
             plans[int(a), int(s)] = int(t)
-            longest[int(a), int(s)] = int(d)
         total = 0.0
         for (a, d), p in truth.points.items():
             key = (a, truth.signal.of(d))
             t = plans.get(key, NEVER_ROUND)
-            if t == NEVER_ROUND or d > longest[key]:
+            if t + d > ROUNDS:
                 continue
             worth = truth.values[t + d] if t + d < len(truth.values) else 0.0
             if report.concurrency < truth.concurrency:
@@ -251,16 +272,7 @@ def random_truth(rng: np.random.Generator, signal: Signal) -> Truth:
 def random_offers(rng: np.random.Generator, signal: Signal) -> Offers:
     """Probabilities of failure that depend on the nodes with signal full only; `TestReports` tells why."""
     failure = random_failure(rng, 3)
-    return Offers(random_prices(rng), failure if signal is Signal.FULL else failure[[0, 0, 0]])
-
-
-def keeps_longest(truth: Truth, points: Points) -> bool:
-    """Whether each (arrival, signal) that is reported is reported with its true longest duration or more."""
-    return all(
-        max((d for b, d in points if (b, truth.signal.of(d)) == (a, truth.signal.of(true))), default=true)
-        >= true
-        for a, true in truth.points
-    )
+    return Offers(random_prices(rng), failure if signal is Signal.FULL else failure[[0, 0, 0]], signal)
 
 
 def misreports(rng: np.random.Generator, truth: Truth) -> list[PlannedJob]:
@@ -277,8 +289,8 @@ def misreports(rng: np.random.Generator, truth: Truth) -> list[PlannedJob]:
         {(a, 2 * d): p for (a, d), p in truth.points.items()},
         dict(zip(truth.points, reversed(list(truth.points.values())), strict=True)),
         {max(truth.points, key=lambda point: point[1]): 1.0},
+        {min(truth.points, key=lambda point: point[1]): 1.0},
     ]
-    points = [one for one in points if keeps_longest(truth, one)]
     reports = [job_of(0, truth.concurrency, one, truth.points, truth.signal) for one in values]
     reports += [job_of(0, truth.concurrency, truth.values, one, truth.signal) for one in points]
     reports += [job_of(0, c, truth.values, truth.points, truth.signal) for c in (1, 2, 3)]
@@ -305,24 +317,20 @@ class TestReports:
             for report in misreports(rng, truth):
                 assert offers.utility(truth, report) <= honest + 1e-12, (seed, report)
 
-    def test_hidden_long_durations_gain_with_signal_none(self) -> None:
-        """Limits of the rule above: a job that outlives its report is evicted and pays nothing.
-
-        Worth 4 if it ends in round 1, it lasts 1 or 5 rounds. The truth is not launched: the price of 5
-        rounds exceeds what 1 round gains. A report of 1 round only is launched, and pays only if it gains.
-        """
+    def test_hidden_long_durations_are_paid_for(self) -> None:
+        """Worth 4 if it ends in round 1, it lasts 1 or 5 rounds, at 1 each: (4 - 1) / 2 - 5 / 2 < 0."""
         truth = Truth(1, [4.0, 4.0, 0.0], {(0, 1): 0.5, (0, 5): 0.5}, Signal.NONE)
-        offers = Offers(prices_of([1.0] * ROUNDS), np.zeros((3, ROUNDS, 9)))
+        offers = Offers(prices_of([1.0] * ROUNDS), np.zeros((3, ROUNDS, 9)), Signal.NONE)
         assert offers.utility(truth, truth.reported()) == 0.0
         hidden = job_of(0, 1, truth.values, {(0, 1): 1.0}, Signal.NONE)
-        assert offers.utility(truth, hidden) == 1.5
+        assert offers.utility(truth, hidden) == -1.0
 
     def test_needless_nodes_gain_with_signal_none(self) -> None:
         """More nodes fail more often, here after 5 rounds, which cost more than they are worth."""
         truth = Truth(1, [4.0, 4.0, 0.0], {(0, 1): 0.5, (0, 5): 0.5}, Signal.NONE)
         failure = np.zeros((3, ROUNDS, 9))
         failure[1:, :, 5:] = 1.0
-        offers = Offers(prices_of([0.5] * ROUNDS), failure)
+        offers = Offers(prices_of([0.5] * ROUNDS), failure, Signal.NONE)
         assert offers.utility(truth, truth.reported()) == 0.5
         needless = job_of(0, 2, truth.values, truth.points, Signal.NONE)
         assert offers.utility(truth, needless) == 1.5

@@ -28,34 +28,32 @@ class StatementBounds:
     """H: positive values are from 1 to H."""
     delay: int
     """S_m, rounds after the birth from which on nothing is worth anything."""
+    undeclared: tuple[str, ...] = ()
+    """World parameters that are not declared, so that their bounds come from the reports."""
+
+
+_DECLARED = ("most_gpus", "most_duration_s", "most_value")
 
 
 def bounds_of(reported: Statements, values: Mapping[str, Value], slot_us: int) -> StatementBounds:
-    """Bounds that the world parameters name; where one is None the least that holds for all reports."""
+    """Bounds that the world parameters declare; where one is None the least that holds for all reports."""
     duration_s = values["most_duration_s"]
     assert duration_s is None or isinstance(duration_s, float)
-    most = _least(reported)
+    longest = _per_row(reported.outlooks)[reported.outlook_row]
+    worth = reported.values[np.unique(reported.value_row)]
+    highest = max(1.0, float(worth.max(initial=NANO)) / NANO)
     return StatementBounds(
-        concurrency=int(str(values["most_gpus"] or most.concurrency)),
-        duration=most.duration if duration_s is None else _rounds_of(duration_s, slot_us),
-        value=float(str(values["most_value"] or most.value)),
-        delay=reported.values.shape[1] - 1,
+        concurrency=int(str(values["most_gpus"] or reported.concurrency.max(initial=1))),
+        duration=int(longest.max(initial=1)) if duration_s is None else _rounds_of(duration_s, slot_us),
+        value=float(str(values["most_value"] or highest)),
+        delay=int((worth > 0).sum(axis=1).max(initial=1)),
+        undeclared=tuple(name for name in _DECLARED if values[name] is None),
     )
 
 
 def _rounds_of(duration_s: float, slot_us: int) -> int:
     """Rounds of the longest duration that is allowed: rounded up, as durations of jobs are."""
     return max(1, -(-round(duration_s * US_PER_S) // slot_us))
-
-
-def _least(reported: Statements) -> StatementBounds:
-    used = reported.outlooks.duration
-    return StatementBounds(
-        concurrency=int(reported.concurrency.max(initial=1)),
-        duration=int(used.max(initial=1)),
-        value=max(1.0, float(reported.values.max(initial=NANO)) / NANO),
-        delay=reported.values.shape[1] - 1,
-    )
 
 
 def check_bounds(reported: Statements, bounds: StatementBounds, job_id: pl.Series) -> None:
@@ -68,6 +66,22 @@ def check_bounds(reported: Statements, bounds: StatementBounds, job_id: pl.Serie
     problems = list(_problems(reported, bounds, job_id))
     if problems:
         raise InvalidWorkloadError(problems_text("statements of work", problems))
+
+
+def check_durations(duration: IntArray, bounds: StatementBounds, job_id: pl.Series) -> None:
+    """Refuse jobs that truly run for more rounds than the bound: a job may outlast its report, but not D_m.
+
+    Raises
+    ------
+    InvalidWorkloadError : names the first such job
+    """
+    limit = (
+        f"at most {bounds.duration} rounds (most_duration_s), also where the report is shorter; raise -w "
+        "most_duration_s, or leave such jobs out"
+    )
+    problems = list(_beyond("duration_s", duration > bounds.duration, duration, limit, job_id))
+    if problems:
+        raise InvalidWorkloadError(problems_text("announced jobs", problems))
 
 
 def _problems(reported: Statements, bounds: StatementBounds, job_id: pl.Series) -> Iterator[str]:
@@ -106,8 +120,7 @@ def _per_row(outlooks: Outlooks) -> IntArray:
 def clipped(jobs: RoundedJobs, bounds: StatementBounds, signal: str) -> tuple[RoundedJobs, int]:
     """The same jobs with statements cut to the bounds, true ones too, and how many reports that changes.
 
-    Values above H become H and those below 1 become 0; durations above D_m become D_m. What comes stays, so a
-    job may outlast its statement.
+    Values above H become H and those below 1 become 0; durations above D_m become D_m.
     """
     reported = jobs.reported
     worth = np.minimum(reported.values, int(bounds.value * NANO))

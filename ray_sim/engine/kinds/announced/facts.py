@@ -7,7 +7,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ray_sim.engine.kinds.announced.bounds import StatementBounds, bounds_of, check_bounds, clipped
+from ray_sim.engine.kinds.announced.bounds import (
+    StatementBounds,
+    bounds_of,
+    check_bounds,
+    check_durations,
+    clipped,
+)
 from ray_sim.engine.kinds.announced.misreports import misreported
 from ray_sim.engine.kinds.announced.rounds import RoundedJobs, rounded_jobs
 from ray_sim.engine.kinds.announced.slot_check import slot_warnings
@@ -68,6 +74,7 @@ class AnnouncedFacts(RigidFacts):
         if setting.values["clip_statements"]:
             jobs, cut = clipped(jobs, bounds, signal)
         check_bounds(jobs.reported, bounds, table.job_id)
+        check_durations(jobs.duration, bounds, table.job_id)
         reported, lying = misreported(jobs.reported, table, bounds, setting.values)
         jobs = replace(jobs, reported=reported)
         table = _as_reported(table, jobs)
@@ -154,7 +161,10 @@ def _check_setting(setting: WorldSetting) -> None:
 
 
 def by_birth(table: JobTable) -> tuple[JobTable, StatementProfile]:
-    """The jobs in order of birth, ties by row, the first at time 0, without profiles of training.
+    """The jobs in order of birth, the first at time 0, without profiles of training.
+
+    Ties are in order of the trace. Rows are in order of arrival, which nobody knows at the birth: an order by
+    rows would tell it, and failure estimates of equal births would be wrong.
 
     Raises
     ------
@@ -164,7 +174,8 @@ def by_birth(table: JobTable) -> tuple[JobTable, StatementProfile]:
         gaps = table.gaps.get("statements", ("it has no statements of work",))
         text = problems_text("truth=announced: the workload lacks statements of work", gaps)
         raise InvalidWorkloadError(f"{text}\n  draw them by `ray-sim enrich --profile announced`")
-    order = np.argsort(table.statements.birth_us, kind="stable")
+    in_trace = table.trace_order if len(table.trace_order) else np.arange(len(table))
+    order = np.lexsort((table.vc, in_trace, table.statements.birth_us))
     shift_us = int(table.statements.birth_us.min(initial=0)) if len(order) else 0
     moved = _taken(table, order)
     statements = _taken(table.statements, order)

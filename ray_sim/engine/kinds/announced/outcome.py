@@ -94,6 +94,7 @@ class AnnouncedOutcome(RigidOutcome):
             clipped=self.facts.clipped,
             bound=bound,
             ratio=ratio_to(bound, worth / NANO),
+            paid_above_value=int((self.price > self.worth)[chosen].sum()),
         )
         pauses = RigidOutcome.figures(self, jobs, counted)
         return AnnouncedFigures(restart_share=pauses.restart_share, welfare=welfare)

@@ -49,6 +49,13 @@ def signals(kind: str, duration: IntArray) -> IntArray:
     return duration.copy() if kind == "full" else np.frexp(duration.astype(np.float64))[1].astype(np.int64)
 
 
+def longest_rounds(kind: str, signal: IntArray, most: int) -> IntArray:
+    """(n,) longest durations that these signals allow, at most ``most``; ``kind`` as in `signals`."""
+    if kind == "none":
+        return np.full_like(signal, most)
+    return signal.copy() if kind == "full" else np.minimum((1 << signal) - 1, most)
+
+
 def rounded_jobs(
     table: JobTable, statements: StatementProfile, slot_us: int, signal: str, gpus: IntArray
 ) -> RoundedJobs:
@@ -72,6 +79,26 @@ def rounded_jobs(
     duration = np.maximum(rounds_up(table.work_us, slot_us), 1)
     arrival = birth + rounds_up(lag_us, slot_us)
     return RoundedJobs(true, reported, arrival, duration, signals(signal, duration))
+
+
+def statements_in_rounds(
+    birth_us: IntArray,
+    gpus: IntArray,
+    values: Sequence[ValueFunction],
+    outlooks: Sequence[Outlook],
+    slot_us: int,
+    signal: str,
+) -> Statements:
+    """Statements of J jobs in order of birth, which count from the first one; a value and an outlook each."""
+    row = np.arange(len(birth_us))
+    return Statements(
+        birth=rounds_up(birth_us - birth_us.min(initial=0), slot_us),
+        concurrency=gpus,
+        value_row=row,
+        outlook_row=row,
+        values=_worths(values, slot_us),
+        outlooks=_outlooks(outlooks, slot_us, signal),
+    )
 
 
 def _worths(values: Sequence[ValueFunction], slot_us: int) -> IntArray:
