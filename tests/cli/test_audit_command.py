@@ -74,12 +74,12 @@ def test_a_sweep_audits_every_run(announced: list[str]) -> None:
         "world: {truth: announced, slot_s: 3600, horizon_s: 1080000, clip_statements: true}\n"
     )
     runs = {}
-    for audit in ("{jobs: 3}", "true", "false"):
+    for audit in ("{jobs: 2}", "true", "false"):
         Path("sweep.yaml").write_text(f"{lines}audit: {audit}\n")
         runs[audit] = [each.identity for each in read_sweep("sweep.yaml").configurations]
     asked = {audit: [one.scenario.audit for one in made] for audit, made in runs.items()}
     assert asked == {
-        "{jobs: 3}": [AuditSpec(jobs=3)] * 2,
+        "{jobs: 2}": [AuditSpec(jobs=2)] * 2,
         "true": [AuditSpec(jobs=3)] * 2,
         "false": [None] * 2,
     }

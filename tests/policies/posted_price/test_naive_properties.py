@@ -271,14 +271,19 @@ def lies_of(truth: Job, setting: Setting) -> list[Job]:
 def test_no_misreport_gains_with_exact_failures_and_no_threshold() -> None:
     """Truthfulness, for exponential, random and zero prices, and for every history."""
     gains: list[Fraction] = []
+    at_stake: list[Fraction] = []
     tried = instances(2000, 6)
     for seed in range(tried):
         jobs, setting, prices = random_instance(seed, jobs=3, most_points=3)
         exact = replace(setting, threshold=False)
-        gains += regret(len(jobs) - 1, lies_of(jobs[-1], exact), jobs, exact, prices)
+        lies = lies_of(jobs[-1], exact)
+        found = regret(len(jobs) - 1, lies, jobs, exact, prices)
+        gains += found
+        usual = misreports(jobs[-1], exact)  # the others say less of durations, which often changes nothing
+        at_stake += [gain for lie, gain in zip(lies, found, strict=True) if lie in usual]
     assert max(gains) <= 0
     assert len(gains) > 10 * tried
-    assert 20 * sum(gain < 0 for gain in gains) > len(gains)
+    assert 10 * sum(gain < 0 for gain in at_stake) > len(at_stake)
 
 
 def test_nobody_gains_while_an_earlier_job_outlasts_its_report() -> None:
