@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -369,6 +370,21 @@ def test_a_bundled_figure_is_sound(name: str) -> None:
     figure = read_figure(name, bundled_figures()[name], HashedInputs(), quick=True)
     assert figure.cells or figure.missing
     assert figure.spec.title[0].isupper()
+
+
+SYSTEMS = sorted({path.parent.name for path in bundled_figures().values()})
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_choice_of_a_model_is_run_in_another_way_or_said_to_be_untouched(system: str) -> None:
+    page = (STUDIES.parents[1] / "docs" / "models" / f"{system}.md").read_text()
+    ids = re.findall(r"^\| (C\d+) \|", page, re.MULTILINE)
+    figures = [yaml.safe_load(path.read_text()) for path in STUDIES.glob(f"{system}/*.yaml")]
+    run = {choice["id"] for figure in figures for choice in figure.get("choices", [])}
+    untouched = yaml.safe_load((STUDIES / system / "untouched.yaml").read_text())["untouched"]
+    assert len(ids) == len(set(ids)) > 0
+    assert sorted(ids) == sorted([*run, *untouched])
+    assert all(untouched.values())
 
 
 @pytest.mark.parametrize("csv", sorted(STUDIES.glob("*/*.csv")), ids=lambda path: path.stem)
