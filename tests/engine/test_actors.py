@@ -154,7 +154,7 @@ def test_chunks_that_are_lost_and_withdrawn_are_the_same_on_actors(case: Case) -
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 1])
 def test_costs_of_preemption_new_keys_and_memory_are_the_same_on_actors(seed: int) -> None:
-    world, danger = busy_chunks(seed=seed, limited=True), {"deadlines": "danger"}
+    world, danger = busy_chunks(seed=seed, limited=True), {"deadlines": "danger", "preempt": True}
     result = run_on_actors(world, partial(create_policy, "a_online", danger), sites=3)
     assert fingerprint(result) == fingerprint(replay(world, create_policy("a_online", danger)))
     assert result.summary.policy_counts is not None

@@ -264,14 +264,14 @@ def tiny_world(seed: int, fill: str, speed_up: float = 1.0) -> World:
 @pytest.mark.slow
 @pytest.mark.parametrize("fill", ["whole", "fractional"])
 def test_no_policy_has_a_smaller_f_than_the_programme(fill: str) -> None:
-    a_online, without = (
+    a_online, interrupting = (
         partial(create_policy, "a_online", {}),
-        partial(create_policy, "a_online", {"preempt": False}),
+        partial(create_policy, "a_online", {"preempt": True}),
     )
     nearest = np.inf
     for seed in range(instances(500, 50)):
         world = tiny_world(seed, fill)
-        for policy in ((a_online, "chunk_fifo"), (without, "chunk_spt"))[seed // 2 % 2]:
+        for policy in ((a_online, "chunk_fifo"), (interrupting, "chunk_spt"))[seed // 2 % 2]:
             result = replay(world, policy if isinstance(policy, str) else policy())
             found = result.summary.certificate
             assert found is not None

@@ -33,17 +33,26 @@ J1, J2, J3 = 0, 1, 2
 # --- order and preemption
 
 
-@pytest.mark.parametrize("slot_s", [1, None])
-def test_the_slots_of_the_papers_example(slot_s: float | None) -> None:
+@pytest.mark.parametrize(("slot_s", "overtake"), [(1, True), (None, True), (1, False), (None, False)])
+def test_the_slots_of_the_papers_example(slot_s: float | None, overtake: bool) -> None:
     # Example 2.A, one worker, keys D p: chunk 1 (D=2, p=4, r=0) key 8, chunk 2 (D=1, p=2, r=2) key 2,
     # chunk 3 (D=4, p=3, r=3) key 12; one slot of upload each. Slot t is [t, t + 1): chunk 1 in slots 1, 2,
-    # then 5, 6; chunk 2 in 3 and 4; chunk 3 in 7 to 9.
+    # then 5, 6; chunk 2 in 3 and 4; chunk 3 in 7 to 9. Without preemption chunk 1 in slots 1 to 4, chunk 2 in
+    # 5 and 6.
     jobs = [ChunkJob(0, 2, 4, 1), ChunkJob(2, 1, 2, 1), ChunkJob(3, 4, 3, 1)]
     script = {0.0: [(J1, 0, 0, 8)], 2.0: [(J2, 0, 0, 2)], 3.0: [(J3, 0, 0, 12)]}
-    result = run_script(jobs, script, [Server()], slot_s=slot_s)
-    assert runs_of(result, "J1", 0) == [(1, 3), (5, 7)]
-    assert runs_of(result, "J2", 0) == [(3, 5)]
+    result = run_script(jobs, script, [Server()], slot_s=slot_s, overtake=overtake)
+    runs = [runs_of(result, "J1", 0), runs_of(result, "J2", 0)]
+    assert runs == ([[(1, 3), (5, 7)], [(3, 5)]] if overtake else [[(1, 5)], [(5, 7)]])
     assert runs_of(result, "J3", 0) == [(7, 10)]
+    # F, the mean time of training less the submission, plus p / 2, of each chunk over its D: (4 + 2) / 2 +
+    # (4 - 2 + 1) / 1 + (8.5 - 3 + 1.5) / 4 = 7.75, or (3 + 2) / 2 + (6 - 2 + 1) / 1 + 1.75 = 9.25.
+    total = 0.0
+    for number, job in enumerate(jobs):
+        spans = runs_of(result, f"J{number + 1}", 0)
+        mean = sum(end * end - begin * begin for begin, end in spans) / (2 * job.chunk_s)
+        total += (mean - job.submit_s + job.chunk_s / 2) / job.chunks
+    assert total == (7.75 if overtake else 9.25)
 
 
 @pytest.mark.parametrize(("slot_s", "cost_s", "paid_s"), [(1, 1, 1), (1, 0.3, 1), (None, 0.3, 0.3)])

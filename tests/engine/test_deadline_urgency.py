@@ -88,11 +88,14 @@ def test_jobs_in_danger_lose_servers_and_pay_for_preemptions_as_in_the_naive_sim
 def test_who_comes_into_danger_when_another_would_overtake_keeps_the_worker(cost_s: int, sites: int) -> None:
     # J1 (40 s, key 40) has the worker from 0 on. At 10 J2 (10 s, key 10) is uploaded and would overtake. But
     # J1 needs 30 s more and is due in 50 < 2 x 30: in danger, it goes first, and trains 0-40. Nothing is
-    # preempted or paid. J2 follows, 40-50.
+    # preempted or paid. J2 follows, 40-50. Without deadlines J2 takes the worker, 10-20, and J1 pays for it.
     jobs = [ChunkJob(0, 1, 40, 0), ChunkJob(0, 1, 10, 10)]
     world = chunk_world(jobs, [BASE, Server(ps=0)], slot_s=10, deadline_factor=2, preemption_cost_s=cost_s)
     world = due_at(world, 60, 1000)
-    result = replay(world, create_policy("a_online", {"deadlines": "danger"}), sites=sites)
+    taken = replay(world, create_policy("a_online", {"preempt": True}), sites=sites)
+    assert runs_of(taken, "J1", 0) == [(0, 10), (20, 50 + -(-cost_s // 10) * 10)]
+    danger = {"deadlines": "danger", "preempt": True}
+    result = replay(world, create_policy("a_online", danger), sites=sites)
     assert runs_of(result, "J1", 0) == [(0, 40)]
     assert runs_of(result, "J2", 0) == [(40, 50)]
     assert column_of(result, "preemptions") == {"J1": 0, "J2": 0}
