@@ -116,13 +116,24 @@ def test_how_far_prices_span_is_told_and_warned_of_beyond_the_published_ranges()
     assert (counts["admitted"], counts["admitted_below_1_percent"]) == (2, 1)
     [warning] = found.policy_warnings or []
     assert "ln(U/L) is 72.8" in warning
-    assert "price_span=10" in warning
-    assert "D_0 <= OPT/2" in warning
+    assert "1 of 2 admitted jobs earn less than 1 % of their most" in warning
+    assert "price_span" not in warning
     # With L raised to U e^-10 the second slot costs 6 (5 / 3) e^-10 = 4.5e-4.
     found = run_world(steep, create_policy("pd_ors", {"price_span": 10.0})).summary
     assert (found.policy_figures or {})["price_span"] == pytest.approx(10.0)
     assert (found.policy_counts or {})["admitted"] == 1
-    assert found.policy_warnings is None
+
+
+def test_jobs_refused_on_idle_servers_are_told_with_their_price() -> None:
+    # 2 workers and 2 parameter servers take 6 GPU-slots at L = U / e = 9 / 3 / e. A is worth 5 and refused,
+    # though the server is idle. B pays.
+    world = utility_world([0.0] * 2, [pd_ors_job()] * 2, [worth(5, 4), worth(9, 3)], [6], 1)
+    found = run(world, price_span=1.0)
+    assert found.jobs["reason"].to_list() == ["price", None]
+    [warning] = found.summary.policy_warnings or []
+    assert "1 were refused by price, 1 of them at any load" in warning
+    assert "row 0 of jobs.parquet: worth at most 5, cost 6.622, at L 6.622" in warning
+    assert run(world).summary.policy_warnings is None
 
 
 def test_jobs_that_cannot_end_on_these_servers_make_no_price() -> None:

@@ -10,9 +10,8 @@ import numpy as np
 
 from ray_sim.policies.pd_ors.parameters import PARAMETERS
 from ray_sim.policies.shared.declared_ranges import DeclaredRanges
-from ray_sim.policies.shared.plan_at_arrival import Planned
+from ray_sim.policies.shared.plan_at_arrival import NO_ROOM, Planned
 from ray_sim.policies.shared.priced_servers import PricedServers
-from ray_sim.policies.shared.refusals import Refusal, refusal
 from ray_sim.policy_api import Parameter
 from ray_sim.solvers.planning.alone import ends_alone
 from ray_sim.solvers.planning.prices import (
@@ -22,7 +21,7 @@ from ray_sim.solvers.planning.prices import (
     traced_constants,
 )
 from ray_sim.solvers.planning.rounding_factor import Favour, TaskRounding
-from ray_sim.solvers.planning.schedule import Planning, Schedule, best_schedule
+from ray_sim.solvers.planning.schedule import Outcome, Planning, Schedule, best_schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 _FAVOUR: dict[str, Favour] = {"one": "neither", "packing": "packing", "covering": "covering"}
@@ -87,14 +86,18 @@ class PdOrs(Planned):
         counted = self._counted_jobs(partition, lambda job: ends_alone(job, cluster))
         return traced_constants(counted, cluster) if counted else None
 
-    def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Schedule | Refusal:
+    def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Outcome:
         """Search by `best_schedule`, on the servers of the job's partition."""
         at = self._of_partition.get(self._jobs.partition_of(job.number))
         if at is None:
-            return Refusal.INFEASIBLE
+            return NO_ROOM
         priced = markets[at]
         outcome = best_schedule(job, priced.market, self._planning, self._streams)
-        self._counted["unsolved_slots"] += outcome.unsolved
+        self._counted["unsolved_slots"] += outcome.effort.unsolved
         if not isinstance(outcome, Schedule):
-            return refusal(outcome)
+            return outcome
         return replace(outcome, plan=replace(outcome.plan, server=priced.servers[outcome.plan.server]))
+
+    def _markets_of(self, job: SlotJob) -> tuple[PricedServers, PricedServers]:
+        priced = self._sold.markets[self._of_partition[self._jobs.partition_of(job.number)]]
+        return priced, priced
