@@ -52,9 +52,14 @@ def test_example_1_a_runs_as_worked_out(params: dict[str, object]) -> None:
     assert result.summary.policy_counts == {
         "admitted": 2,
         "admitted_below_1_percent": 0,
+        "operations": 3522,
         "refused_infeasible": 1,
         "unsolved_slots": 0,
     }
+    # 40 quanta, 40 of which fit in a slot: a row of the table takes 1 + .. + 40 = 820 comparisons. A fraction
+    # is cheaper than the one worker of 1 to 9 quanta: 9 x 50 roundings. A: 40 prices of the one state of both
+    # slots, 1 step, 1 row, 450 roundings. B: 80 prices, 1 step, 2 rows, 450 roundings. C: 40 prices, no room.
+    assert 3522 == (40 + 1 + 820 + 450) + (80 + 1 + 2 * 820 + 450) + 40
 
 
 def test_the_dual_of_example_1_a_after_each_arrival() -> None:

@@ -93,6 +93,7 @@ class PdOrs(Planned):
             return NO_ROOM
         priced = markets[at]
         outcome = best_schedule(job, priced.market, self._planning, self._streams)
+        self._counted["operations"] += outcome.effort.operations
         self._counted["unsolved_slots"] += outcome.effort.unsolved
         if not isinstance(outcome, Schedule):
             return outcome

@@ -42,11 +42,13 @@ class Obstacle(Enum):
 class Effort(NamedTuple):
     """Work of a search; the same on every machine."""
 
+    operations: int
+    """Prices of servers, steps of slot programmes, roundings, and comparisons of the table."""
     unsolved: int
     """Number of different slots without a fractional solution, where only single servers were considered."""
 
 
-NO_EFFORT = Effort(0)
+NO_EFFORT = Effort(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ def best_schedule(job: SlotJob, market: Market, planning: Planning, streams: Str
         return Infeasible(Obstacle.COARSE_PARTS)
     costs = SlotCosts.of(job, market, parts, planning.rounding, streams)
     outcome = _best(costs, planning)
-    return replace(outcome, effort=Effort(costs.slots.unsolved))
+    return replace(outcome, effort=Effort(int(costs.operations[0]), costs.slots.unsolved))
 
 
 def _best(costs: SlotCosts, planning: Planning) -> Outcome:
