@@ -139,7 +139,8 @@ class Oasis(Planned):
         constants = self._constants(partition, clusters)
         if not constants:
             return []
-        return [self._market(*side) for side in zip(servers, clusters, constants, strict=True)]
+        narrow = [each.within(self._price_span) for each in constants]
+        return [self._market(*side) for side in zip(servers, clusters, narrow, strict=True)]
 
     def _constants(self, partition: int, sides: list[MarketCapacity]) -> list[Constants]:
         """Compute the lowest and highest prices of both sides; none if no job counts."""

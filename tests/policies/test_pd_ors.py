@@ -9,7 +9,7 @@ import pytest
 
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
-from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from tests.policies.utility_worlds import (
@@ -139,6 +139,20 @@ def test_jobs_refused_on_idle_servers_are_told_with_their_price() -> None:
     assert "1 were refused by price, 1 of them at any load" in warning
     assert "row 0 of jobs.parquet: worth at most 5, cost 6.622, at L 6.622" in warning
     assert run(world).summary.policy_warnings is None
+
+
+def test_the_span_applies_above_a_load_only() -> None:
+    # Each job takes 0.04 x 100 = 4 worker-slots of 3 GPUs at the external rate, of 6 GPU-slots: a load of 2.
+    world = utility_world([0.0] * 2, [pd_ors_job()] * 2, [worth(5, 4), worth(9, 3)], [6], 1)
+    assert (run(world).summary.policy_figures or {})["load"] == pytest.approx(4)
+    assert run(world, price_span=1.0, span_above_load=3.9).jobs["utility"].to_list() == pytest.approx([0, 9])
+    assert run(world, price_span=1.0, span_above_load=4.1).jobs["utility"].to_list() == pytest.approx([5, 0])
+
+
+@pytest.mark.parametrize("others", [{}, {"price_span": 11.0, **RANGES}])
+def test_a_load_without_a_span_or_without_the_trace_is_refused(others: dict[str, object]) -> None:
+    with pytest.raises(InvalidScenarioError, match=r"span_above_load=1\.5 needs a price_span"):
+        create_policy("pd_ors", {"span_above_load": 1.5, **others})
 
 
 def test_jobs_that_cannot_end_on_these_servers_make_no_price() -> None:

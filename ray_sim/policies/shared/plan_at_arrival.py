@@ -138,8 +138,6 @@ class Planned(ElasticPolicy):
 
     def _market(self, servers: IntArray, cluster: MarketCapacity, constants: Constants) -> PricedServers:
         """Open an empty market on these servers."""
-        if self._price_span is not None:
-            constants = constants.within(self._price_span)
         return PricedServers(servers, Market.empty(cluster, constants, self._slots))
 
     def _counted_jobs(self, partition: int, ends_alone: Callable[[SlotJob], bool]) -> list[SlotJob]:
