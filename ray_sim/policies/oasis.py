@@ -11,14 +11,13 @@ import numpy as np
 from ray_sim.model.units import IntArray
 from ray_sim.policies.shared.declared_ranges import DeclaredRanges, price_parameters
 from ray_sim.policies.shared.jobs_in_slots import JobsInSlots
-from ray_sim.policies.shared.plan_at_arrival import Planned
+from ray_sim.policies.shared.plan_at_arrival import NO_ROOM, Planned
 from ray_sim.policies.shared.planning_parameters import OPTIONS
 from ray_sim.policies.shared.priced_servers import PricedServers
-from ray_sim.policies.shared.refusals import Refusal, refusal
 from ray_sim.policy_api import PARAMETER_SERVER, WORKER, ElasticContext, Parameter
 from ray_sim.solvers.planning.oasis import Sides, best_schedule, ends_alone, role_constants
 from ray_sim.solvers.planning.prices import Constants, MarketCapacity, declared_constants
-from ray_sim.solvers.planning.schedule import Planning, Schedule
+from ray_sim.solvers.planning.schedule import Outcome, Planning, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 
@@ -140,7 +139,8 @@ class Oasis(Planned):
         constants = self._constants(partition, clusters)
         if not constants:
             return []
-        return [self._market(*side) for side in zip(servers, clusters, constants, strict=True)]
+        narrow = [each.within(self._price_span) for each in constants]
+        return [self._market(*side) for side in zip(servers, clusters, narrow, strict=True)]
 
     def _constants(self, partition: int, sides: list[MarketCapacity]) -> list[Constants]:
         """Compute the lowest and highest prices of both sides; none if no job counts."""
@@ -159,17 +159,22 @@ class Oasis(Planned):
             for role, side in zip((WORKER, PARAMETER_SERVER), sides, strict=True)
         ]
 
-    def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Schedule | Refusal:
+    def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Outcome:
         """Search by `best_schedule`, on the servers of the job's partition."""
         at = self._of_partition.get(self._jobs.partition_of(job.number))
         if at is None:
-            return Refusal.INFEASIBLE
+            return NO_ROOM
         workers, ps = markets[at : at + 2]
         outcome = best_schedule(job, Sides(workers.market, ps.market), self._parts(job))
         if not isinstance(outcome, Schedule):
-            return refusal(outcome)
+            return outcome
         servers = np.concatenate([workers.servers, ps.servers])
         return replace(outcome, plan=replace(outcome.plan, server=servers[outcome.plan.server]))
+
+    def _markets_of(self, job: SlotJob) -> tuple[PricedServers, PricedServers]:
+        at = self._of_partition[self._jobs.partition_of(job.number)]
+        workers, ps = self._sold.markets[at : at + 2]
+        return workers, ps
 
     def _parts(self, job: SlotJob) -> int:
         """Number of parts of a job's work."""

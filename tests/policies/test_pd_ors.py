@@ -9,7 +9,7 @@ import pytest
 
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
-from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from tests.policies.utility_worlds import (
@@ -52,9 +52,14 @@ def test_example_1_a_runs_as_worked_out(params: dict[str, object]) -> None:
     assert result.summary.policy_counts == {
         "admitted": 2,
         "admitted_below_1_percent": 0,
+        "operations": 3522,
         "refused_infeasible": 1,
         "unsolved_slots": 0,
     }
+    # 40 quanta, 40 of which fit in a slot: a row of the table takes 1 + .. + 40 = 820 comparisons. A fraction
+    # is cheaper than the one worker of 1 to 9 quanta: 9 x 50 roundings. A: 40 prices of the one state of both
+    # slots, 1 step, 1 row, 450 roundings. B: 80 prices, 1 step, 2 rows, 450 roundings. C: 40 prices, no room.
+    assert 3522 == (40 + 1 + 820 + 450) + (80 + 1 + 2 * 820 + 450) + 40
 
 
 def test_the_dual_of_example_1_a_after_each_arrival() -> None:
@@ -116,13 +121,38 @@ def test_how_far_prices_span_is_told_and_warned_of_beyond_the_published_ranges()
     assert (counts["admitted"], counts["admitted_below_1_percent"]) == (2, 1)
     [warning] = found.policy_warnings or []
     assert "ln(U/L) is 72.8" in warning
-    assert "price_span=10" in warning
-    assert "D_0 <= OPT/2" in warning
+    assert "1 of 2 admitted jobs earn less than 1 % of their most" in warning
+    assert "price_span" not in warning
     # With L raised to U e^-10 the second slot costs 6 (5 / 3) e^-10 = 4.5e-4.
     found = run_world(steep, create_policy("pd_ors", {"price_span": 10.0})).summary
     assert (found.policy_figures or {})["price_span"] == pytest.approx(10.0)
     assert (found.policy_counts or {})["admitted"] == 1
-    assert found.policy_warnings is None
+
+
+def test_jobs_refused_on_idle_servers_are_told_with_their_price() -> None:
+    # 2 workers and 2 parameter servers take 6 GPU-slots at L = U / e = 9 / 3 / e. A is worth 5 and refused,
+    # though the server is idle. B pays.
+    world = utility_world([0.0] * 2, [pd_ors_job()] * 2, [worth(5, 4), worth(9, 3)], [6], 1)
+    found = run(world, price_span=1.0)
+    assert found.jobs["reason"].to_list() == ["price", None]
+    [warning] = found.summary.policy_warnings or []
+    assert "1 were refused by price, 1 of them at any load" in warning
+    assert "row 0 of jobs.parquet: worth at most 5, cost 6.622, at L 6.622" in warning
+    assert run(world).summary.policy_warnings is None
+
+
+def test_the_span_applies_above_a_load_only() -> None:
+    # Each job takes 0.04 x 100 = 4 worker-slots of 3 GPUs at the external rate, of 6 GPU-slots: a load of 2.
+    world = utility_world([0.0] * 2, [pd_ors_job()] * 2, [worth(5, 4), worth(9, 3)], [6], 1)
+    assert (run(world).summary.policy_figures or {})["load"] == pytest.approx(4)
+    assert run(world, price_span=1.0, span_above_load=3.9).jobs["utility"].to_list() == pytest.approx([0, 9])
+    assert run(world, price_span=1.0, span_above_load=4.1).jobs["utility"].to_list() == pytest.approx([5, 0])
+
+
+@pytest.mark.parametrize("others", [{}, {"price_span": 11.0, **RANGES}])
+def test_a_load_without_a_span_or_without_the_trace_is_refused(others: dict[str, object]) -> None:
+    with pytest.raises(InvalidScenarioError, match=r"span_above_load=1\.5 needs a price_span"):
+        create_policy("pd_ors", {"span_above_load": 1.5, **others})
 
 
 def test_jobs_that_cannot_end_on_these_servers_make_no_price() -> None:

@@ -49,6 +49,7 @@ def test_or_what_is_left_is_planned_again() -> None:
         "admitted": 1,
         "admitted_below_1_percent": 0,
         "extended": 1,
+        "operations": 4222,
         "under_delivered": 1,
         "unsolved_slots": 0,
     }
@@ -63,6 +64,7 @@ def test_what_cannot_be_planned_again_is_given_up_once() -> None:
         "admitted": 1,
         "admitted_below_1_percent": 0,
         "given_up": 1,
+        "operations": 1311,
         "under_delivered": 1,
         "unsolved_slots": 0,
     }
@@ -114,6 +116,7 @@ def test_a_plan_on_a_server_that_goes_is_lost_or_made_anew() -> None:
     assert moves.summary.policy_counts == {
         "admitted": 1,
         "admitted_below_1_percent": 0,
+        "operations": 3523,
         "replanned": 1,
         "unsolved_slots": 0,
     }

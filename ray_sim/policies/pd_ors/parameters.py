@@ -59,5 +59,14 @@ PARAMETERS = (
         paper="; Yu et al., (12)-(14)",
     ),
     *OPTIONS,
+    Parameter(
+        "span_above_load",
+        "float",
+        0.0,
+        "load above which price_span applies; below it L is as published. The load is the work of all jobs "
+        "that can end over the capacity of all slots, the largest of any resource",
+        source="docs/models/pd_ors.md#prices",
+        minimum=0.0,
+    ),
     IDLE,
 )

@@ -8,21 +8,22 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.policies.pd_ors.parameters import PARAMETERS
 from ray_sim.policies.shared.declared_ranges import DeclaredRanges
-from ray_sim.policies.shared.plan_at_arrival import Planned
+from ray_sim.policies.shared.plan_at_arrival import NO_ROOM, Planned
 from ray_sim.policies.shared.priced_servers import PricedServers
-from ray_sim.policies.shared.refusals import Refusal, refusal
 from ray_sim.policy_api import Parameter
 from ray_sim.solvers.planning.alone import ends_alone
 from ray_sim.solvers.planning.prices import (
     Constants,
     MarketCapacity,
     declared_constants,
+    offered_load,
     traced_constants,
 )
 from ray_sim.solvers.planning.rounding_factor import Favour, TaskRounding
-from ray_sim.solvers.planning.schedule import Planning, Schedule, best_schedule
+from ray_sim.solvers.planning.schedule import Outcome, Planning, Schedule, best_schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 _FAVOUR: dict[str, Favour] = {"one": "neither", "packing": "packing", "covering": "covering"}
@@ -54,6 +55,7 @@ class PdOrs(Planned):
         declared_work: Sequence[float] | None = None,
         speeds: str = "world",
         price_span: float | None = None,
+        span_above_load: float = 0.0,
         unfinished: str = "leave",
         replan: str = "none",
         idle: str = "leave",
@@ -61,10 +63,17 @@ class PdOrs(Planned):
     ) -> None:
         ranges = DeclaredRanges(declared_utility, declared_demand, declared_work)
         super().__init__(speeds, price_span, unfinished, replan, record, constants, ranges, idle)
+        if span_above_load and (price_span is None or self._declared):
+            raise InvalidScenarioError(
+                f"policy {self.name}: span_above_load={span_above_load:g} needs a price_span, and "
+                "constants=trace, from which the load is known"
+            )
+        self._span_above_load = span_above_load
         self._planning = Planning(quanta, TaskRounding(_FAVOUR[gain], delta, tries), round)
 
     def _open(self) -> list[PricedServers]:
         """Open a market for each partition that has jobs with utility that can end."""
+        self._load = 0.0
         self._of_partition: dict[int, int] = {}
         markets: list[PricedServers] = []
         for partition in np.unique(self._world.server_partition).tolist():
@@ -83,18 +92,32 @@ class PdOrs(Planned):
         if self._declared is not None:
             resources = self._world.cluster.resources
             [ranges] = self._declared.of_markets(self.name, resources, ())
-            return declared_constants(ranges, cluster, self._slots)
+            return declared_constants(ranges, cluster, self._slots).within(self._price_span)
         counted = self._counted_jobs(partition, lambda job: ends_alone(job, cluster))
-        return traced_constants(counted, cluster) if counted else None
+        if not counted:
+            return None
+        load = offered_load(counted, cluster, self._slots)
+        self._load = max(self._load, load)
+        span = self._price_span if load > self._span_above_load else None
+        return traced_constants(counted, cluster).within(span)
 
-    def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Schedule | Refusal:
+    def figures(self) -> dict[str, float]:
+        """Return ln(U / L), and the largest load of any partition, if the trace is known."""
+        return super().figures() | ({} if self._declared else {"load": self._load})
+
+    def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Outcome:
         """Search by `best_schedule`, on the servers of the job's partition."""
         at = self._of_partition.get(self._jobs.partition_of(job.number))
         if at is None:
-            return Refusal.INFEASIBLE
+            return NO_ROOM
         priced = markets[at]
         outcome = best_schedule(job, priced.market, self._planning, self._streams)
-        self._counted["unsolved_slots"] += outcome.unsolved
+        self._counted["operations"] += outcome.effort.operations
+        self._counted["unsolved_slots"] += outcome.effort.unsolved
         if not isinstance(outcome, Schedule):
-            return refusal(outcome)
+            return outcome
         return replace(outcome, plan=replace(outcome.plan, server=priced.servers[outcome.plan.server]))
+
+    def _markets_of(self, job: SlotJob) -> tuple[PricedServers, PricedServers]:
+        priced = self._sold.markets[self._of_partition[self._jobs.partition_of(job.number)]]
+        return priced, priced

@@ -21,13 +21,13 @@ from ray_sim.policies.shared.plan_objectives import PlanObjectives
 from ray_sim.policies.shared.plan_renewal import PlanRenewal
 from ray_sim.policies.shared.plan_warnings import (
     horizon_warning,
-    price_span_warning,
+    price_warning,
     short_plan_warning,
     slowing_warning,
 )
 from ray_sim.policies.shared.planning_parameters import OPTIONS, PRICE_SPAN
 from ray_sim.policies.shared.priced_servers import PricedServers, SoldPlans
-from ray_sim.policies.shared.refusals import Refusal
+from ray_sim.policies.shared.refusals import refusal
 from ray_sim.policy_api import (
     WHOLE_TRACE,
     Decision,
@@ -42,11 +42,13 @@ from ray_sim.policy_api import (
 )
 from ray_sim.solvers.planning.market import Market
 from ray_sim.solvers.planning.prices import Constants, MarketCapacity
-from ray_sim.solvers.planning.schedule import Schedule
+from ray_sim.solvers.planning.schedule import Infeasible, NotWorthIt, Obstacle, Outcome, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 NEXT_TO_NOTHING = 0.01
 """Share of a job's largest utility below which `admitted_below_1_percent` counts its plan."""
+
+NO_ROOM = Infeasible(Obstacle.ROOM)
 
 
 class Planned(ElasticPolicy):
@@ -112,6 +114,8 @@ class Planned(ElasticPolicy):
         self._jobs = self._jobs_in_slots()
         self._admitted = np.zeros(len(world.jobs.submit_us), dtype=np.bool_)
         self._counted: Counter[str] = Counter()
+        self._by_price = np.empty((0, 4))
+        """(n, 4) jobs refused by price, see `price_warning`."""
         self._can_end = 0
         """Jobs that set the lowest and highest prices."""
         self._sold = SoldPlans(self._open())
@@ -134,8 +138,6 @@ class Planned(ElasticPolicy):
 
     def _market(self, servers: IntArray, cluster: MarketCapacity, constants: Constants) -> PricedServers:
         """Open an empty market on these servers."""
-        if self._price_span is not None:
-            constants = constants.within(self._price_span)
         return PricedServers(servers, Market.empty(cluster, constants, self._slots))
 
     def _counted_jobs(self, partition: int, ends_alone: Callable[[SlotJob], bool]) -> list[SlotJob]:
@@ -145,11 +147,15 @@ class Planned(ElasticPolicy):
         return counted
 
     @abstractmethod
-    def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Schedule | Refusal:
+    def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Outcome:
         """Find the schedule, with servers of the run, that has the largest positive payoff at these prices.
 
         The caller carries it out; this method sells nothing.
         """
+
+    @abstractmethod
+    def _markets_of(self, job: SlotJob) -> tuple[PricedServers, PricedServers]:
+        """Return the markets of the workers and of the parameter servers of a job that has markets."""
 
     def decide(self, view: ElasticView) -> Decision:
         """Plan arriving, failed and unfinished jobs, then place every job as planned for this slot."""
@@ -190,29 +196,46 @@ class Planned(ElasticPolicy):
         refused = {}
         for job in np.setdiff1d(view.arrived, view.returned).tolist():
             planned = self._jobs.in_slots(job)
-            outcome = Refusal.INFEASIBLE if planned is None else self._plan(planned, view, slot)
-            if planned is None or isinstance(outcome, Refusal):
-                refused[job] = str(outcome)
-                self._counted[f"refused_{outcome}"] += 1
-            else:
-                self._admitted[job] = True
-                self._counted["admitted"] += 1
-                next_to_nothing = outcome.utility < NEXT_TO_NOTHING * planned.most_worth
-                self._counted["admitted_below_1_percent"] += int(next_to_nothing)
+            outcome = NO_ROOM if planned is None else self._plan(planned, view, slot)
+            if planned is not None:
+                self._note(planned, outcome)
+            if not isinstance(outcome, Schedule):
+                refused[job] = str(reason := refusal(outcome))
+                self._counted[f"refused_{reason}"] += 1
             if self._records:
                 costs = sum(priced.market.dual for priced in self._sold.markets)
                 self._objectives.note(view.now_us, outcome, costs)
         return refused
 
-    def _plan(self, job: SlotJob, view: ElasticView, slot: int) -> Schedule | Refusal:
+    def _note(self, job: SlotJob, outcome: Outcome) -> None:
+        """Note an admission, or a refusal by price."""
+        if isinstance(outcome, Schedule):
+            self._admitted[job.number] = True
+            self._counted["admitted"] += 1
+            next_to_nothing = outcome.utility < NEXT_TO_NOTHING * job.most_worth
+            self._counted["admitted_below_1_percent"] += int(next_to_nothing)
+        elif isinstance(outcome, NotWorthIt):
+            row = (job.number, job.most_worth, outcome.cost, self._least_cost(job))
+            self._by_price = np.vstack([self._by_price, row])
+
+    def _least_cost(self, job: SlotJob) -> float:
+        """Cost of all work of a job at the lowest prices, in fractions of tasks."""
+        demands = (job.worker_demand, job.ps_demand / job.workers_per_ps)
+        price = sum(
+            priced.market.constants.lowest * float((demand / self._quanta_per_unit).sum())
+            for priced, demand in zip(self._markets_of(job), demands, strict=True)
+        )
+        return job.samples * job.fastest * price
+
+    def _plan(self, job: SlotJob, view: ElasticView, slot: int) -> Outcome:
         """Sell the best plan of a job from now on, or return the reason why there is none."""
         if self._jobs.training.exchange[job.number] == Exchange.ALL_REDUCE:
-            return Refusal.INFEASIBLE  # the model has no form for jobs without parameter servers
+            return NO_ROOM  # the model has no form for jobs without parameter servers
         markets = self._sold.markets
         if self._replans:
             markets = [priced.without(view.available, slot) for priced in markets]
         found = self._best_plan(job, markets)
-        if not isinstance(found, Refusal):
+        if isinstance(found, Schedule):
             self._sold.sell(job, found.plan)
         return found
 
@@ -226,12 +249,12 @@ class Planned(ElasticPolicy):
         return {PRICE_SPAN.name: max(spans)} if spans else {}
 
     def warnings(self) -> list[str]:
-        """Warn of a world in which plans may fail, of plans that did, and of a wide span of prices."""
+        """Warn of a world in which plans may fail, of plans that did, and of prices that fail."""
         short, admitted = self._counted["under_delivered"], self._counted["admitted"]
         return [
             *self._warnings,
             *short_plan_warning(self.name, short, admitted, extends=self._extends, by_world=self._by_world),
-            *price_span_warning(self.name, self.figures().get(PRICE_SPAN.name)),
+            *price_warning(self.name, self.figures().get(PRICE_SPAN.name), self._counted, self._by_price),
         ]
 
     def timeline_columns(self) -> dict[str, tuple[IntArray, FloatArray]]:
@@ -245,6 +268,7 @@ class Planned(ElasticPolicy):
             "plans": self._sold.booked.rows.copy(),
             "admitted": self._admitted.copy(),
             "short": self._renewal.short.copy(),
+            "by_price": self._by_price.copy(),
             **self._objectives.state(),
             "counts": np.array(list(counted.values()), dtype=np.int64),
             "count_names": np.frombuffer(" ".join(counted).encode(), dtype=np.uint8),
@@ -256,6 +280,7 @@ class Planned(ElasticPolicy):
         self._sold.booked = BookedPlans(state["plans"].copy())
         self._admitted[:] = state["admitted"]
         self._renewal.short[:] = state["short"]
+        self._by_price = state["by_price"].copy()
         self._objectives.restore(state)
         names = state["count_names"].tobytes().decode().split()
         self._counted.clear()

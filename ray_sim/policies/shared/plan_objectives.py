@@ -7,9 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.policies.shared.refusals import Refusal
 from ray_sim.policy_api import State
-from ray_sim.solvers.planning.schedule import Schedule
+from ray_sim.solvers.planning.schedule import Outcome, Schedule
 
 
 class PlanObjectives:
@@ -21,7 +20,7 @@ class PlanObjectives:
         self._rows = np.empty((0, 3))
         """One row per arrival: time, primal and dual objective."""
 
-    def note(self, now_us: int, outcome: Schedule | Refusal, server_costs: float) -> None:
+    def note(self, now_us: int, outcome: Outcome, server_costs: float) -> None:
         """Record the objectives after an arrival.
 
         Parameters

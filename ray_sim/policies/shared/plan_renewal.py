@@ -12,12 +12,11 @@ from ray_sim.model.units import BoolArray, IntArray
 from ray_sim.policies.shared.booked_plans import JOB, SERVER
 from ray_sim.policies.shared.jobs_in_slots import JobsInSlots
 from ray_sim.policies.shared.priced_servers import SoldPlans
-from ray_sim.policies.shared.refusals import Refusal
 from ray_sim.policy_api import ElasticView
-from ray_sim.solvers.planning.schedule import Schedule
+from ray_sim.solvers.planning.schedule import Outcome, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
 
-PlanJob = Callable[[SlotJob, ElasticView, int], Schedule | Refusal]
+PlanJob = Callable[[SlotJob, ElasticView, int], Outcome]
 """Sells the best plan of a job from a slot on, or says why there is none."""
 
 
@@ -58,10 +57,10 @@ class PlanRenewal:
             if rest is None:
                 continue
             old = self._sold.take_back(rest)
-            if isinstance(self._plan(rest, view, slot), Refusal):
-                self._sold.sell(rest, old)
-            else:
+            if isinstance(self._plan(rest, view, slot), Schedule):
                 self._counted["replanned"] += 1
+            else:
+                self._sold.sell(rest, old)
 
     def count_short(self, over: IntArray) -> None:
         """Count admitted jobs that are there when their plan is over, each once."""
@@ -74,7 +73,7 @@ class PlanRenewal:
         """Plan the rest of admitted jobs whose plan is over; jobs without a new plan are given up."""
         for job in over.tolist():
             rest = self._rest(job, view, slot)
-            if rest is None or isinstance(self._plan(rest, view, slot), Refusal):
+            if rest is None or not isinstance(self._plan(rest, view, slot), Schedule):
                 self._admitted[job] = False
                 self._counted["given_up"] += 1
             else:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ray_sim.model.units import FloatArray
+
+MOST_NAMED = 3
+"""Jobs named in a warning, the most valuable first."""
 
 PUBLISHED_SPAN = 31.0
 """Upper end of ln(U / L), 22 to 31, for the published ranges of utility decay (th2 in [0.01, 1])."""
@@ -46,13 +53,30 @@ def short_plan_warning(policy: str, short: int, admitted: int, *, extends: bool,
     ]
 
 
-def price_span_warning(policy: str, span: float | None) -> list[str]:
-    """Warn if ln(U / L) is larger than in the published ranges; None: there is no market."""
-    if span is None or span <= PUBLISHED_SPAN:
+def price_warning(
+    policy: str, span: float | None, counted: Mapping[str, int], refused: FloatArray
+) -> list[str]:
+    """Say what became of jobs where ln(U / L) is above the published ranges, or L more than jobs can pay.
+
+    Parameters
+    ----------
+    span : ln(U / L); None: there is no market
+    counted : counts of the policy
+    refused : (n, 4) of jobs refused by price: number, largest utility, cost of the best plan, cost at L
+    """
+    never = int((refused[:, 3] >= refused[:, 1]).sum())
+    poor, crowded = counted["admitted_below_1_percent"], counted["refused_infeasible"]
+    if span is None or not (never or (span > PUBLISHED_SPAN and poor + crowded + len(refused))):
         return []
+    wide = f", above the 22 to {PUBLISHED_SPAN:g} of the published ranges" if span > PUBLISHED_SPAN else ""
+    always = f", {never} of them at any load: at L their work costs more than they are worth" if never else ""
+    first = refused[np.lexsort((refused[:, 0], -refused[:, 1]))[:MOST_NAMED]]
     return [
-        f"policy {policy}: ln(U/L) is {span:.1f}, above the 22 to {PUBLISHED_SPAN:g} of the "
-        f"published ranges: prices count for nothing until servers are nearly full, so jobs are admitted "
-        f"that earn next to nothing. -p price_span=10 raises L until ln(U/L) is 10; it gives up the "
-        f"guarantee that the dual starts at half the optimum or less (D_0 <= OPT/2)"
+        f"policy {policy}: ln(U/L) is {span:.1f}{wide}: {poor} of {counted['admitted']} admitted jobs earn "
+        f"less than 1 % of their most, {crowded} jobs found no room, {len(refused)} were refused by "
+        f"price{always}"
+        + "".join(
+            f"; row {job:.0f} of jobs.parquet: worth at most {worth:.4g}, cost {cost:.4g}, at L {least:.4g}"
+            for job, worth, cost, least in first
+        )
     ]

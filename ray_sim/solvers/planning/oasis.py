@@ -23,9 +23,9 @@ from ray_sim.solvers.planning.market import Market
 from ray_sim.solvers.planning.prices import UTILITY_FLOOR, Constants, MarketCapacity, price_range
 from ray_sim.solvers.planning.schedule import (
     Infeasible,
-    NotWorthIt,
     Obstacle,
     Outcome,
+    if_worth_it,
     schedule_of,
     spread_work,
 )
@@ -137,8 +137,7 @@ def best_schedule(job: SlotJob, sides: Sides, quanta: int) -> Outcome:
         return Infeasible(Obstacle.ROOM)
     busy = np.flatnonzero(done)
     chosen = [_tasks(job, sides, int(slot), workers[done[slot] - 1]) for slot in busy]
-    schedule = schedule_of(job, trim(job, chosen))
-    return schedule if schedule.payoff > 0 else NotWorthIt(schedule.payoff, by_bound=False)
+    return if_worth_it(schedule_of(job, trim(job, chosen)))
 
 
 def _offers(side: Market, job: SlotJob, role: int, slot: int) -> _Offers:

@@ -59,8 +59,10 @@ class Constants:
         ratio: FloatArray = np.log(fraction / low_fraction) + (exponent - low_exponent) * math.log(2.0)
         return ratio
 
-    def within(self, span: float) -> Constants:
-        """Raise L until ln(U / L) is at most ``span``, >= 1, for every resource."""
+    def within(self, span: float | None) -> Constants:
+        """Raise L until ln(U / L) is at most ``span``, >= 1, for every resource; None: any."""
+        if span is None:
+            return self
         lowest = max(self.lowest, float(self.highest.max()) * math.exp(-span))
         return Constants(lowest, np.maximum(self.highest, math.e * lowest))
 
@@ -157,6 +159,16 @@ def job_demand(job: SlotJob, cluster: MarketCapacity) -> FloatArray:
 def job_work(job: SlotJob, cluster: MarketCapacity) -> float:
     """Worker-slots at the external rate, times the total units of a worker and a parameter server."""
     return tolerant_ceil(job.samples * job.theta_external) * float(job_demand(job, cluster).sum())
+
+
+def offered_load(jobs: Iterable[SlotJob], cluster: MarketCapacity, slots: int) -> float:
+    """Compute the work of all jobs over the capacity of all slots, the largest of any resource.
+
+    The work of a job is its worker-slots at the external rate, times the units of a worker and a PS.
+    """
+    capacity = slots * (cluster.capacity / cluster.quanta_per_unit).sum(axis=0)
+    work = sum((job.samples * job.theta_external * job_demand(job, cluster) for job in jobs), 0.0 * capacity)
+    return float(np.divide(work, capacity, out=np.zeros(len(capacity)), where=capacity > 0).max())
 
 
 def price_range(payment: float, highest: FloatArray, cluster: MarketCapacity, slots: int) -> Constants:

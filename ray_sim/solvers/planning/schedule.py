@@ -8,9 +8,9 @@ work in equal parts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -39,24 +39,41 @@ class Obstacle(Enum):
     """Free capacity is too small, or no rounding was found."""
 
 
+class Effort(NamedTuple):
+    """Work of a search; the same on every machine."""
+
+    operations: int
+    """Prices of servers, steps of slot programmes, roundings, and comparisons of the table."""
+    unsolved: int
+    """Number of different slots without a fractional solution, where only single servers were considered."""
+
+
+NO_EFFORT = Effort(0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Infeasible:
     """The job cannot be done by the horizon."""
 
     obstacle: Obstacle
-    unsolved: int = 0
-    """Number of different slots without a fractional solution, where only single servers were considered."""
+    effort: Effort = NO_EFFORT
 
 
 @dataclass(frozen=True, slots=True)
 class NotWorthIt:
     """No payoff: by the best schedule found, or by a lower bound of the cost of every schedule."""
 
-    payoff: float
-    """Utility minus cost of the best schedule found, or with `by_bound` an upper bound of all; at most 0."""
+    utility: float
+    cost: float
+    """Cost of the best schedule found, or with `by_bound` the least of any with this end."""
     by_bound: bool
     """Whether a bound decided without a search; the job may be infeasible as well."""
-    unsolved: int = 0
+    effort: Effort = NO_EFFORT
+
+    @property
+    def payoff(self) -> float:
+        """Utility minus cost, at most 0; with `by_bound` an upper bound of all schedules."""
+        return self.utility - self.cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +87,7 @@ class Schedule:
     utility: float
     samples: float
     """Samples that the schedule trains, at least those of the job."""
-    unsolved: int = 0
+    effort: Effort = NO_EFFORT
 
     @property
     def payoff(self) -> float:
@@ -108,19 +125,28 @@ def best_schedule(job: SlotJob, market: Market, planning: Planning, streams: Str
     if parts.most * len(job.utility) < parts.number:
         return Infeasible(Obstacle.COARSE_PARTS)
     costs = SlotCosts.of(job, market, parts, planning.rounding, streams)
-    bounds = costs.bounds() * (1 - _BOUND_ERROR)
+    outcome = _best(costs, planning)
+    return replace(outcome, effort=Effort(int(costs.operations[0]), costs.slots.unsolved))
+
+
+def _best(costs: SlotCosts, planning: Planning) -> Outcome:
+    job, bounds = costs.job, costs.bounds() * (1 - _BOUND_ERROR)
     if np.isinf(bounds[-1]):
-        return Infeasible(Obstacle.ROOM, costs.slots.unsolved)
-    most = float((job.utility - bounds).max())
-    if most <= 0:
-        return NotWorthIt(most, by_bound=True, unsolved=costs.slots.unsolved)
+        return Infeasible(Obstacle.ROOM)
+    best = int(np.argmax(job.utility - bounds))
+    if job.utility[best] - bounds[best] <= 0:
+        return NotWorthIt(float(job.utility[best]), float(bounds[best]), by_bound=True)
     chosen = _chosen_each(costs, bounds[-1]) if planning.round == "each" else _chosen_last(costs, bounds[-1])
     if chosen is None:
-        return Infeasible(Obstacle.ROOM, costs.slots.unsolved)
-    schedule = schedule_of(job, trim(job, chosen), costs.slots.unsolved)
-    if schedule.payoff <= 0:
-        return NotWorthIt(schedule.payoff, by_bound=False, unsolved=costs.slots.unsolved)
-    return schedule
+        return Infeasible(Obstacle.ROOM)
+    return if_worth_it(schedule_of(job, trim(job, chosen)))
+
+
+def if_worth_it(schedule: Schedule) -> Schedule | NotWorthIt:
+    """Return the schedule if its payoff is positive."""
+    if schedule.payoff > 0:
+        return schedule
+    return NotWorthIt(schedule.utility, schedule.cost, by_bound=False)
 
 
 def _chosen_each(costs: SlotCosts, bound: float) -> list[SlotTasks] | None:
@@ -192,7 +218,7 @@ def spread_work(
     return done
 
 
-def schedule_of(job: SlotJob, slots: list[SlotTasks], unsolved: int = 0) -> Schedule:
+def schedule_of(job: SlotJob, slots: list[SlotTasks]) -> Schedule:
     """Join the tasks of a job in its slots, in slot order."""
     held = np.concatenate([tasks.held for tasks in slots])
     price = np.concatenate([tasks.price for tasks in slots])
@@ -209,5 +235,4 @@ def schedule_of(job: SlotJob, slots: list[SlotTasks], unsolved: int = 0) -> Sche
         cost=sum((price * held).ravel().tolist()),  # NumPy's order of additions may differ
         utility=float(job.utility[end - job.arrival]),
         samples=sum(samples_trained(job, tasks.held) for tasks in slots),
-        unsolved=unsolved,
     )

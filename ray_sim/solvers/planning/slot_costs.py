@@ -90,6 +90,8 @@ class SlotCosts:
     spread: Spread
     holding: Holding
     best: Holding
+    operations: IntArray
+    """(1,) operations so far, see `schedule.Effort`."""
 
     @classmethod
     def of(
@@ -124,6 +126,7 @@ class SlotCosts:
             spread=Spread(np.zeros((servers, 2)), *_no_servers(servers)),
             holding=_no_tasks(servers),
             best=_no_tasks(servers),
+            operations=np.array([inside.size * servers + slots.paths.ptr[-1]]),
         )
 
     def bounds(self) -> FloatArray:
@@ -133,16 +136,23 @@ class SlotCosts:
     def in_fractions(self, slot: int) -> FloatArray:
         """(most + 1,) minimum of the cost on one server and the fractional cost."""
         at = self.state[slot]
+        self._count_comparisons()
         return np.append(0.0, np.minimum(self.inside[at], self.fractions[at]))
 
     def rounded(self, slot: int) -> FloatArray:
         """(most + 1,) minimum of the cost on one server and the cost of rounded fractions."""
         at = self.state[slot]
         row = np.append(0.0, self.inside[at])
+        self._count_comparisons()
         if self.any_pays[at]:
             outside = self._round(slot, self.pays[at])
             np.copyto(row[1:], outside, where=_is_cheaper(outside, row[1:]))
         return row
+
+    def _count_comparisons(self) -> None:
+        """Count those of one row of the table: min(k, most) for each number k of parts."""
+        most = self.parts.most
+        self.operations[0] += most * self.parts.number - most * (most - 1) // 2
 
     def tasks(self, slot: int, done: int) -> SlotTasks | None:
         """Tasks for ``done`` >= 1 parts at the cost of `rounded`; None where it is inf."""
@@ -164,6 +174,7 @@ class SlotCosts:
     def _round(self, slot: int, asked: IntArray) -> FloatArray:
         """(most,) cost of rounded fractions; inf where not requested, or where no rounding was found."""
         cost, at = np.empty(len(asked)), self.state[slot]
+        self.operations[0] += self.tries * asked.sum()
         # Products of random bits overflow; numpy warns about it where kernels are not compiled.
         with np.errstate(over="ignore"):
             price_externally(

@@ -155,7 +155,7 @@ def test_what_cannot_be_done_says_why(job: SlotJob, quanta: int, obstacle: Obsta
     outcome = best_schedule(job, market_a(2), Planning(quanta=quanta), Streams(0))
     assert isinstance(outcome, Infeasible)
     assert outcome.obstacle is obstacle
-    assert outcome.unsolved == 0
+    assert outcome.effort.unsolved == 0
 
 
 def test_a_job_that_is_worth_little_is_rejected_at_once() -> None:
@@ -212,11 +212,11 @@ def test_slots_that_are_not_solved_are_counted_and_plans_stay_feasible(
     market = Market.empty(servers(*[[3]] * 100), Constants(0.01, floats(1.0)), 1)
     solved = best_schedule(job, market, Planning(quanta=8), Streams(0))
     assert isinstance(solved, Schedule)
-    assert solved.unsolved == 0
+    assert solved.effort.unsolved == 0
     monkeypatch.setattr("ray_sim.solvers.planning.slots._STEPS_PER_MOVE", 0)
     lost = best_schedule(job, market, Planning(quanta=8), Streams(0))
     assert isinstance(lost, Infeasible)
-    assert (lost.obstacle, lost.unsolved) == (Obstacle.ROOM, 1)
+    assert (lost.obstacle, lost.effort.unsolved) == (Obstacle.ROOM, 1)
 
 
 def held(*rows: tuple[int, int]) -> np.ndarray:
