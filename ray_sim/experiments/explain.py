@@ -31,8 +31,6 @@ from ray_sim.reports.history.run_facts import RunFacts
 from workloads.sources import is_url
 from workloads.store import read_provenance
 
-_CHECKED = ("submit_s", "num_gpus", "duration_s")
-
 
 def explain_job(directory: Path, job_id: str) -> Explanation:
     """Explain a job of a stored run.

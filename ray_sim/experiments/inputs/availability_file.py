@@ -19,9 +19,6 @@ from workloads.sources import Source
 EVENTS = {"add": True, "repair": True, "remove": False, "fail": False}
 """Whether the server is available after an event, by the event's word in the file."""
 
-MAX_FAILURES = 1_000_000
-"""Approximate limit on the failures drawn for a cluster; a larger file could not be read back."""
-
 
 def with_availability(cluster: Cluster, path: Source | None) -> Cluster:
     """The cluster with the availability of the file; unchanged if `path` is None."""
