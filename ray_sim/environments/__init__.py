@@ -10,15 +10,18 @@ import importlib
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from ray_sim.environments.registration import ENVIRONMENTS, register_envs
+from ray_sim.environments.registration import ENVIRONMENTS as ENVIRONMENTS
+from ray_sim.environments.registration import register_envs as register_envs
 
 if TYPE_CHECKING:
-    from ray_sim.agents.agent import PlacementAgent, QueueAgent
-    from ray_sim.environments.episodes import Episode, scenario_episodes
-    from ray_sim.environments.placement import PlacementEnv
-    from ray_sim.environments.queue import QueueEnv
-    from ray_sim.environments.rewards import Interval
-    from ray_sim.environments.wrappers import FlatObservations
+    from ray_sim.agents.agent import PlacementAgent as PlacementAgent
+    from ray_sim.agents.agent import QueueAgent as QueueAgent
+    from ray_sim.environments.episodes import Episode as Episode
+    from ray_sim.environments.episodes import scenario_episodes as scenario_episodes
+    from ray_sim.environments.placement import PlacementEnv as PlacementEnv
+    from ray_sim.environments.queue import QueueEnv as QueueEnv
+    from ray_sim.environments.rewards import Interval as Interval
+    from ray_sim.environments.wrappers import FlatObservations as FlatObservations
 
 _HOMES = {
     "Episode": "ray_sim.environments.episodes",
@@ -31,18 +34,8 @@ _HOMES = {
     "scenario_episodes": "ray_sim.environments.episodes",
 }
 
-__all__ = [
-    "ENVIRONMENTS",
-    "Episode",
-    "FlatObservations",
-    "Interval",
-    "PlacementAgent",
-    "PlacementEnv",
-    "QueueAgent",
-    "QueueEnv",
-    "register_envs",
-    "scenario_episodes",
-]
+__all__ = list(_HOMES)
+__all__ += ["ENVIRONMENTS", "register_envs"]
 
 if find_spec("gymnasium") is not None:
     register_envs()
