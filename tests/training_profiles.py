@@ -8,12 +8,12 @@ from pathlib import Path
 import polars as pl
 from hypothesis import strategies as st
 
-from ray_sim.experiments.inputs.training_file import bundled_training_profiles, load_training_draws
+from ray_sim.experiments.inputs.training_file import TRAINING_PROFILES, load_training_draws
 from workloads.synthetic.synth import synth
 from workloads.training.profile import TrainingDraws
 
 Jobs = Callable[..., pl.DataFrame]
-PROFILES = sorted(bundled_training_profiles())
+PROFILES = sorted(TRAINING_PROFILES.bundled())
 
 
 def philly(jobs: int) -> pl.DataFrame:

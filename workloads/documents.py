@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ray_sim.model.errors import InvalidInputError, nearest
 from workloads.sources import Source, open_source, unsent
@@ -21,6 +21,12 @@ MAX_BYTES = 16 * 2**20
 
 MAX_DEPTH = 32
 """The deepest nesting of lists and mappings in a YAML file."""
+
+
+class Entry(BaseModel):
+    """A part of a user's file: frozen, without unknown keys and silent conversions."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 def read_text(path: Source, error: type[InvalidInputError]) -> str:

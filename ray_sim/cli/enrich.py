@@ -15,15 +15,15 @@ def _list_profiles(asked: bool) -> None:
         return
     from ray_sim.cli.console import print_rows
     from ray_sim.experiments.inputs.announcement_file import (
-        bundled_announcement_profiles,
+        ANNOUNCEMENT_PROFILES,
         load_announcement_draws,
     )
-    from ray_sim.experiments.inputs.layer_file import bundled_layered_profiles, layered_title
-    from ray_sim.experiments.inputs.training_file import bundled_training_profiles, load_training_draws
+    from ray_sim.experiments.inputs.layer_file import LAYERED_PROFILES, layered_title
+    from ray_sim.experiments.inputs.training_file import TRAINING_PROFILES, load_training_draws
 
-    print_rows((name, layered_title(name)) for name in bundled_layered_profiles())
-    print_rows((name, load_training_draws(name).title) for name in bundled_training_profiles())
-    print_rows((name, load_announcement_draws(name).title) for name in bundled_announcement_profiles())
+    print_rows((name, layered_title(name)) for name in LAYERED_PROFILES.bundled())
+    print_rows((name, load_training_draws(name).title) for name in TRAINING_PROFILES.bundled())
+    print_rows((name, load_announcement_draws(name).title) for name in ANNOUNCEMENT_PROFILES.bundled())
     raise typer.Exit
 
 

@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from ray_sim.experiments.inputs.training_file import bundled_training_profiles, names_training_profile
+from ray_sim.experiments.inputs.training_file import TRAINING_PROFILES, names_training_profile
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.model.metrics import Trim
 from ray_sim.model.streams import SEEDS
@@ -59,7 +59,7 @@ def _pair(given: object) -> object:
 def check_profile(name: str) -> None:
     """Raise UnknownNameError unless a workload profile or a training profile has this name."""
     if name not in PROFILES and not names_training_profile(name):
-        known = [*PROFILES, *bundled_training_profiles()]
+        known = [*PROFILES, *TRAINING_PROFILES.bundled()]
         raise UnknownNameError("workload or training profile", name, known)
 
 

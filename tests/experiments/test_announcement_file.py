@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from ray_sim.experiments.inputs.announcement_file import (
-    bundled_announcement_profiles,
+    ANNOUNCEMENT_PROFILES,
     load_announcement_draws,
     names_announcement_profile,
 )
-from ray_sim.experiments.inputs.training_file import bundled_training_profiles
+from ray_sim.experiments.inputs.training_file import TRAINING_PROFILES
 from ray_sim.experiments.inputs.workload_draws import load_workload_layers
 from ray_sim.experiments.scenario import WorkloadSpec
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
@@ -34,12 +34,12 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_the_bundled_profiles_bear_their_files_names_and_no_training_profile_has_them() -> None:
-    bundled = {name: load_announcement_draws(name) for name in bundled_announcement_profiles()}
+    bundled = {name: load_announcement_draws(name) for name in ANNOUNCEMENT_PROFILES.bundled()}
     assert list(bundled) == ["announced", "announced_history", "common_announced"]
     assert all(draws.name == name and draws.title for name, draws in bundled.items())
     assert bundled["announced"].outlook.history is None
     assert bundled["announced_history"].outlook.history == History("vc", 50, 5)
-    assert not bundled.keys() & bundled_training_profiles().keys()
+    assert not bundled.keys() & TRAINING_PROFILES.bundled().keys()
 
 
 def test_a_profile_of_ones_own(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.inputs.announcement_file import bundled_announcement_profiles
-from ray_sim.experiments.inputs.training_file import bundled_training_profiles
+from ray_sim.experiments.inputs.announcement_file import ANNOUNCEMENT_PROFILES
+from ray_sim.experiments.inputs.training_file import TRAINING_PROFILES
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, TrimSpec, key_values, parse_scenario, read_scenario
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
@@ -220,7 +220,7 @@ def test_the_content_of_the_training_profile_is_in_the_hash_and_its_place_is_not
     def enriched(profile: str) -> str:
         return _hash(workload={"path": "week.parquet", "enrich": {"profile": profile}})
 
-    bundled = bundled_training_profiles()["pd_ors"].read_text()
+    bundled = TRAINING_PROFILES.bundled()["pd_ors"].read_text()
     Path("mine.yaml").write_text(bundled)
     assert enriched("mine.yaml") == enriched("pd_ors")
     Path("mine.yaml").write_text(bundled.replace("[50, 200]", "[50, 201]"))
@@ -234,7 +234,7 @@ def test_the_content_of_the_announcement_profile_is_in_the_hash_and_its_place_is
     def announced(profile: str) -> str:
         return _hash(workload={"path": "week.parquet", "enrich": profile})
 
-    bundled = bundled_announcement_profiles()["announced"].read_text()
+    bundled = ANNOUNCEMENT_PROFILES.bundled()["announced"].read_text()
     Path("mine.yaml").write_text(bundled)
     assert announced("mine.yaml") == announced("announced")
     Path("mine.yaml").write_text(bundled.replace("[1, 16]", "[1, 17]"))
@@ -275,7 +275,7 @@ def test_whole_jobs_are_known_by_their_options_and_the_content_of_their_profile(
         whole = {"profile": "pd_ors", "jobs": 5, "horizon_s": 7200, **given}
         return _hash(workload={"synth": whole})
 
-    Path("mine.yaml").write_text(bundled_training_profiles()["pd_ors"].read_text())
+    Path("mine.yaml").write_text(TRAINING_PROFILES.bundled()["pd_ors"].read_text())
     assert drawn(profile="mine.yaml") == drawn()
     assert drawn(arrivals="alternating", slot_s=3600) == drawn()  # the defaults, spelled out
     different = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ray_sim.experiments.inputs.training_file import bundled_training_profiles, load_training_draws
+from ray_sim.experiments.inputs.training_file import TRAINING_PROFILES, load_training_draws
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from workloads.training.draws import Constant, Multiple, Uniform
 
@@ -39,7 +39,7 @@ def problems_of(folder: Path, text: str) -> list[str]:
 
 
 def test_the_bundled_profiles_are_sound_and_bear_their_files_names() -> None:
-    profiles = {name: load_training_draws(name) for name in bundled_training_profiles()}
+    profiles = {name: load_training_draws(name) for name in TRAINING_PROFILES.bundled()}
     assert list(profiles) == [
         *(
             "common_training",

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import polars as pl
@@ -24,7 +23,7 @@ from pydantic import (
 )
 
 import workloads
-from ray_sim.experiments.inputs.profile_files import ProfileFiles, is_profile_file
+from ray_sim.experiments.inputs.profile_files import Label, ProfileFiles, is_profile_file
 from ray_sim.model.units import MAX_TIME_S
 from ray_sim.model.value_function import MAX_WORTH
 from workloads.announcements.profile import (
@@ -51,7 +50,7 @@ MOST_DURATION_POINTS = 15
 _HISTORY_JOBS = 50
 """Default of `history_jobs`."""
 
-_FILES = ProfileFiles("announcement profile", workloads.__path__, "announcements/profiles")
+ANNOUNCEMENT_PROFILES = ProfileFiles("announcement profile", workloads.__path__, "announcements/profiles")
 
 
 def _draw(column: Column, given: object) -> Draw:
@@ -66,7 +65,6 @@ def _drawn(name: str, minimum: float, maximum: float) -> Callable[[object], Draw
     return partial(_draw, Column(name, pl.Float64(), "", minimum=minimum, maximum=maximum))
 
 
-Label = Annotated[str, Field(min_length=1, max_length=200)]
 Lead = Annotated[Draw, PlainValidator(_drawn("lead_s", 0, MOST_LEAD_S))]
 Worth = Annotated[Draw, PlainValidator(_drawn("worth", 0, MAX_WORTH))]
 WorthLimit = Annotated[float, Field(ge=0, le=MAX_WORTH, allow_inf_nan=False, strict=False)]
@@ -171,7 +169,7 @@ def load_announcement_draws(ref: Source) -> AnnouncementDraws:
     InvalidInputError : the file cannot be read or breaks its rules; every problem is listed
     UnknownNameError : neither a file nor a bundled profile
     """
-    _, text, file = _FILES.read_as(ref, _ProfileFile, (_Announcements, _Value, _Outlook))
+    _, text, file = ANNOUNCEMENT_PROFILES.read_as(ref, _ProfileFile, (_Announcements, _Value, _Outlook))
     given = file.announcements
     drawn = given.value
     value = ValueDraws(
@@ -186,11 +184,6 @@ def load_announcement_draws(ref: Source) -> AnnouncementDraws:
     return AnnouncementDraws(file.name, file.title, digest, given.lead_s, value, given.outlook.draws)
 
 
-def bundled_announcement_profiles() -> dict[str, Path]:
-    """Paths of the bundled profiles by name."""
-    return _FILES.bundled()
-
-
 def names_announcement_profile(ref: Source) -> bool:
     """Whether this names a bundled announcement profile, or a YAML file with a section `announcements`.
 
@@ -199,6 +192,6 @@ def names_announcement_profile(ref: Source) -> bool:
     InvalidInputError : the file cannot be read
     """
     if not is_profile_file(ref):
-        return str(ref) in _FILES.bundled()
-    _, _, content = _FILES.read(ref)
+        return str(ref) in ANNOUNCEMENT_PROFILES.bundled()
+    _, _, content = ANNOUNCEMENT_PROFILES.read(ref)
     return isinstance(content, dict) and "announcements" in content

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 import cluster_specs
 from ray_sim.engine.limits import SPEEDS
@@ -19,7 +19,7 @@ from ray_sim.experiments.inputs.server_counts import SOLE, split_counts, with_co
 from ray_sim.model.cluster import Cluster, ServerKind, memory_mib, slots_per_gpu
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError, problems_text
 from ray_sim.model.units import IntArray, capacity_quanta
-from workloads.documents import dotted_problems, parse_yaml, read_text
+from workloads.documents import Entry, dotted_problems, parse_yaml, read_text
 from workloads.sources import Source, beside, check_url, is_url, name_of, unsent
 
 MAX_SERVERS = 1_000_000
@@ -54,15 +54,11 @@ Slots = Annotated[int, Field(ge=0, le=MAX_SLOTS)]
 Speed = Annotated[float, Field(ge=SPEEDS[0], le=SPEEDS[1], allow_inf_nan=False)]
 
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class _GpuType(_Entry):
+class _GpuType(Entry):
     speed: Speed = 1.0
 
 
-class _Servers(_Entry):
+class _Servers(Entry):
     """`count` identical servers."""
 
     name: Label
@@ -93,7 +89,7 @@ class _CsvServers(_Servers):
     speed: Speed = 1.0
 
 
-class _ClusterFile(_Entry):
+class _ClusterFile(Entry):
     """A YAML file. The loader checks its servers one by one, so that it finds every problem."""
 
     name: Label

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Annotated, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 import cluster_specs
-from ray_sim.experiments.inputs.profile_files import ProfileFiles
+from ray_sim.experiments.inputs.profile_files import Label, ProfileFiles
 from ray_sim.model.errors import InvalidInputError, UnknownNameError, problems_text
 from ray_sim.model.interference import PARTS, InterferenceProfile
+from workloads.documents import Entry
 from workloads.sources import Source
 
 _FILES = ProfileFiles("interference profile", cluster_specs.__path__, "interference")
@@ -24,27 +25,22 @@ MOST_STRENGTH = 1000.0
 MOST_TYPES = 1000
 MOST_CHANNELS = 100
 
-Label = Annotated[str, Field(min_length=1, max_length=200)]
 Share = Annotated[float, Field(ge=0, le=MOST_LOAD, allow_inf_nan=False)]
 Strength = Annotated[float, Field(ge=0, le=MOST_STRENGTH, allow_inf_nan=False)]
 Loads = Annotated[dict[Label, Share], Field(default_factory=dict)]
 
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class _Channel(_Entry):
+class _Channel(Entry):
     between_sockets: bool = False
 
 
-class _Type(_Entry):
+class _Type(Entry):
     worker: Loads
     ps: Loads
     sensitivity: Loads
 
 
-class _ProfileFile(_Entry):
+class _ProfileFile(Entry):
     name: Label
     title: str = ""
     base: Label | None = None

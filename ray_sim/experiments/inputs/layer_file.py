@@ -3,41 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 import workloads
 from ray_sim.experiments.inputs.announcement_file import (
-    bundled_announcement_profiles,
+    ANNOUNCEMENT_PROFILES,
     load_announcement_draws,
     names_announcement_profile,
 )
-from ray_sim.experiments.inputs.profile_files import ProfileFiles, is_profile_file
+from ray_sim.experiments.inputs.profile_files import Label, ProfileFiles, is_profile_file
 from ray_sim.experiments.inputs.training_file import (
-    bundled_training_profiles,
+    TRAINING_PROFILES,
     load_training_draws,
     names_training_profile,
 )
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
+from workloads.documents import Entry
 from workloads.layers.fill import Draws, EnrichmentLayer, check_layers
 from workloads.sources import Source
 from workloads.training.enrich import Feasibility
 from workloads.training.profile import TrainingDraws
 
-_FILES = ProfileFiles("layered profile", workloads.__path__, "layers/profiles")
+LAYERED_PROFILES = ProfileFiles("layered profile", workloads.__path__, "layers/profiles")
 
 _ANY = Feasibility()
 """Keeps every job."""
 
-Label = Annotated[str, Field(min_length=1, max_length=200)]
 
-
-class _LayeredFile(BaseModel):
+class _LayeredFile(Entry):
     """A YAML file that names profiles of training and announcements, to be layered in this order."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     name: Label
     title: str = ""
@@ -72,25 +68,20 @@ def load_profiles(refs: Sequence[Source], feasibility: Feasibility = _ANY) -> tu
     return layers
 
 
-def bundled_layered_profiles() -> dict[str, Path]:
-    """Paths of the bundled layered profiles by name."""
-    return _FILES.bundled()
-
-
 def layered_title(name: str) -> str:
     """Title of a bundled layered profile."""
-    return _FILES.read_as(name, _LayeredFile)[2].title
+    return LAYERED_PROFILES.read_as(name, _LayeredFile)[2].title
 
 
 def _profiles_of(ref: Source) -> list[str]:
     """The profiles that a layered profile names; any other profile alone."""
     if is_profile_file(ref):
-        _, _, content = _FILES.read(ref)
+        _, _, content = LAYERED_PROFILES.read(ref)
         if not (isinstance(content, dict) and "layers" in content):
             return [str(ref)]
-    elif str(ref) not in _FILES.bundled():
+    elif str(ref) not in LAYERED_PROFILES.bundled():
         return [str(ref)]
-    return _FILES.read_as(ref, _LayeredFile)[2].layers
+    return LAYERED_PROFILES.read_as(ref, _LayeredFile)[2].layers
 
 
 def _load(ref: str) -> Draws:
@@ -98,9 +89,9 @@ def _load(ref: str) -> Draws:
         return load_announcement_draws(ref)
     if not names_training_profile(ref):
         known = [
-            *bundled_training_profiles(),
-            *bundled_announcement_profiles(),
-            *bundled_layered_profiles(),
+            *TRAINING_PROFILES.bundled(),
+            *ANNOUNCEMENT_PROFILES.bundled(),
+            *LAYERED_PROFILES.bundled(),
         ]
         raise UnknownNameError("training or announcement profile", ref, known)
     return load_training_draws(ref)

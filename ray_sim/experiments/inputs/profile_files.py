@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from ray_sim.model.errors import InvalidInputError, UnknownNameError, problems_text
 from workloads.documents import dotted_problems, parse_yaml, read_text
 from workloads.sources import Source, is_url, name_of
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+Label = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 @dataclass(frozen=True, slots=True)

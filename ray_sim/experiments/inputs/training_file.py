@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 import workloads
-from ray_sim.experiments.inputs.profile_files import ProfileFiles, is_profile_file
+from ray_sim.experiments.inputs.profile_files import Label, ProfileFiles, is_profile_file
 from ray_sim.model.errors import InvalidInputError, UnknownNameError, problems_text
-from workloads.documents import dotted_problems
+from workloads.documents import Entry, dotted_problems
 from workloads.sources import Source
 from workloads.training.draws import Draw
 from workloads.training.profile import (
@@ -27,23 +26,18 @@ from workloads.training.profile import (
     view_problems,
 )
 
-_FILES = ProfileFiles("training profile", workloads.__path__, "training/profiles")
+TRAINING_PROFILES = ProfileFiles("training profile", workloads.__path__, "training/profiles")
 
-Label = Annotated[str, Field(min_length=1, max_length=200)]
 Amount = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class _Family(_Entry):
+class _Family(Entry):
     name: Label
     weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     columns: dict[str, object] = Field(default_factory=dict)
 
 
-class _ProfileFile(_Entry):
+class _ProfileFile(Entry):
     """A YAML file. The reader checks its draws one by one, so that it finds every problem."""
 
     name: Label
@@ -69,7 +63,7 @@ def load_training_draws(ref: Source) -> TrainingDraws:
     InvalidInputError : the file cannot be read or breaks its rules; every problem is listed
     UnknownNameError : neither a file nor a bundled profile
     """
-    path, text, content = _FILES.read(ref)
+    path, text, content = TRAINING_PROFILES.read(ref)
     problems: list[str] = []
     head = None
     try:
@@ -103,17 +97,12 @@ def load_training_draws(ref: Source) -> TrainingDraws:
 
 def names_training_profile(ref: Source) -> bool:
     """Whether this names a bundled training profile, or a file that may be one; reads no file."""
-    return is_profile_file(ref) or str(ref) in _FILES.bundled()
-
-
-def bundled_training_profiles() -> dict[str, Path]:
-    """Paths of the bundled profiles by name."""
-    return _FILES.bundled()
+    return is_profile_file(ref) or str(ref) in TRAINING_PROFILES.bundled()
 
 
 def _base(head: _ProfileFile, path: Source) -> TrainingDraws:
     """The bundled profile that another profile changes."""
-    bundled = bundled_training_profiles()
+    bundled = TRAINING_PROFILES.bundled()
     problems = ["families: a profile with a base has the families of the base"] if head.families else []
     if head.base not in bundled:
         problems.append(f"base: {UnknownNameError('bundled training profile', str(head.base), bundled)}")
