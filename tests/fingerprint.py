@@ -98,7 +98,12 @@ OTHER_NUMBERS: Mapping[str, tuple[Mapping[str, object], ...]] = {
         {"speed_error": 0.2, "convergence_error": 0.2},
         {"young_factor": 0.5},
     ),
-    "pd_ors": ({"price_span": 10.0}, {"quanta": 7}, {"tries": 3}),
+    "pd_ors": (
+        {"price_span": 10.0},
+        {"price_span": 10.0, "span_above_load": 1.0},
+        {"quanta": 7},
+        {"tries": 3},
+    ),
     "oasis": ({"price_span": 10.0}, {"worker_share": 0.3}),
     "posted_price": ({"eps": 0.0}, {"mu": 0.1}),
 }
