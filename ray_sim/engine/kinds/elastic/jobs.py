@@ -14,12 +14,11 @@ from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.kinds.base import JobKind, KindParameter
 from ray_sim.engine.kinds.bound_cells import BOUND_CELLS
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
-from ray_sim.engine.kinds.elastic.jct_limits import training_jct_limits
+from ray_sim.engine.kinds.elastic.limits import certify_world_utility, training_jct_limits
 from ray_sim.engine.kinds.elastic.policy import ELASTIC, ElasticPolicy
 from ray_sim.engine.kinds.elastic.rules import StepTimeRule
 from ray_sim.engine.kinds.elastic.run import ElasticRun
 from ray_sim.engine.kinds.elastic.slot_jobs import check_optimum
-from ray_sim.engine.kinds.elastic.utility_limits import certify_world_utility
 from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.world import World
