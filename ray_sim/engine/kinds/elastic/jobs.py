@@ -28,24 +28,19 @@ from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import BoolArray, IntArray
 
-_ABOUT = "is about elastic jobs"
-
-PARAMETERS = (
-    KindParameter(
+PARAMETERS = tuple(
+    KindParameter(each, "is about elastic jobs")
+    for each in (
         Parameter(
             "straggler_probability",
             "float",
             0.0,
-            "probability with which a worker of a running elastic job becomes slow, every "
-            "straggler_every_s; it "
-            "stays slow until the job is placed anew",
+            "probability with which a worker of a running elastic job becomes slow, every straggler_every_s; "
+            "it stays slow until the job is placed anew",
             source="docs/models/optimus.md#slow-workers",
             minimum=0.0,
             maximum=1.0,
         ),
-        _ABOUT,
-    ),
-    KindParameter(
         Parameter(
             "straggler_slowdown",
             "float",
@@ -55,9 +50,6 @@ PARAMETERS = (
             minimum=1.0,
             maximum=MAX_FACTOR,
         ),
-        _ABOUT,
-    ),
-    KindParameter(
         Parameter(
             "straggler_every_s",
             "float",
@@ -68,22 +60,17 @@ PARAMETERS = (
             minimum=0.0,
             exclusive=True,
         ),
-        _ABOUT,
-    ),
-    KindParameter(
         Parameter(
             "data_move_s",
             "float",
             0.0,
-            "time to move all data of an elastic job; when its number of workers changes, the share "
-            "that goes to "
-            "other workers delays it, beside restart_cost_s",
+            "time to move all data of an elastic job; when its number of workers changes, the share that "
+            "goes to other workers delays it, beside restart_cost_s",
             unit="s",
             source="docs/engine.md#elastic-jobs",
             minimum=0.0,
         ),
-        _ABOUT,
-    ),
+    )
 )
 
 
