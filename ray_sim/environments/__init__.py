@@ -10,8 +10,6 @@ import importlib
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from ray_sim.environments.registration import ENVIRONMENTS, register_envs
-
 if TYPE_CHECKING:
     from ray_sim.agents.agent import PlacementAgent, QueueAgent
     from ray_sim.environments.episodes import Episode, scenario_episodes
@@ -19,6 +17,18 @@ if TYPE_CHECKING:
     from ray_sim.environments.queue import QueueEnv
     from ray_sim.environments.rewards import Interval
     from ray_sim.environments.wrappers import FlatObservations
+
+ENVIRONMENTS = {
+    "ray_sim/Placement-v0": (
+        "ray_sim.environments.placement:PlacementEnv",
+        "ray_sim.environments.vector:PlacementVector",
+    ),
+    "ray_sim/Queue-v0": (
+        "ray_sim.environments.queue:QueueEnv",
+        "ray_sim.environments.vector:QueueVector",
+    ),
+}
+"""Entry points of the environment and of its vector, by id."""
 
 _HOMES = {
     "Episode": "ray_sim.environments.episodes",
@@ -43,6 +53,16 @@ __all__ = [
     "register_envs",
     "scenario_episodes",
 ]
+
+
+def register_envs() -> None:
+    """Register the environments; again without effect."""
+    from gymnasium.envs.registration import register, registry
+
+    for name, (entry_point, vector_entry_point) in ENVIRONMENTS.items():
+        if name not in registry:
+            register(id=name, entry_point=entry_point, vector_entry_point=vector_entry_point)
+
 
 if find_spec("gymnasium") is not None:
     register_envs()
