@@ -20,16 +20,14 @@ from benchmarks import (
     optimus,
     overhead,
     pd_ors,
-    phases,
     posted_price,
     replay,
     scale,
     shares,
     startup,
 )
-from benchmarks.machine import Machine
 from benchmarks.measurement import Findings, SkippedError, Step
-from benchmarks.report import BenchReport
+from benchmarks.report import BenchReport, Machine
 from ray_sim.experiments.run_identity import versions
 from ray_sim.model.errors import RaySimError, UnknownNameError
 
@@ -54,7 +52,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "replay": Benchmark("jobs per CPU second in the engine, and relative to a bare loop", 10, replay.run),
     "loop": Benchmark("policies in Python, elastic jobs, and sites in one process", 90, loop.run),
     "startup": Benchmark("wall time of whole commands: --help, and a run of a week", 15, startup.run),
-    "phases": Benchmark("time of that run by phase", 15, phases.run),
+    "phases": Benchmark("time of that run by phase", 15, startup.run_phases),
     "environment": Benchmark(
         "placements, resets and a vector of environments of gymnasium", 20, environment.run
     ),

@@ -1,4 +1,4 @@
-"""Benchmark of whole commands: wall time including imports and files, with compiled code in the cache."""
+"""Benchmarks of whole commands, with compiled code in the cache: wall time, and time of `run` by phase."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from benchmarks.children import python
+from benchmarks.children import call, python
 from benchmarks.measurement import Findings, Measurement, Step
 from benchmarks.week import CLUSTER, philly_week
 
 HELP_BUDGET_S, RUN_BUDGET_S = 0.3, 2.0
 """Largest wall seconds by command."""
+
+_TOLERANCE = 0.5
+"""Tolerance of phases; some take a few milliseconds only."""
 
 
 def run(step: Step = lambda what: None, repetitions: int = 5) -> Findings:
@@ -25,4 +28,21 @@ def run(step: Step = lambda what: None, repetitions: int = 5) -> Findings:
             step(f"ray-sim {' '.join(command)}")
             wall_s = [python("-m", "ray_sim.cli", *command, cwd=desk)[0] for _ in range(repetitions + 1)]
             rows.append(Measurement(case, "wall_s", statistics.median(wall_s[1:]), "s", "smaller", budget_s))
+    return Findings(source, tuple(rows))
+
+
+def run_phases(step: Step = lambda what: None, repetitions: int = 5) -> Findings:
+    """Time the phases of a run, from the start of its process to the end; medians as in `run`."""
+    with tempfile.TemporaryDirectory(prefix="ray_sim-phases-") as folder:
+        workload, source = philly_week(Path(folder))
+        runs = []
+        for repetition in range(repetitions + 1):
+            step(f"run {repetition + 1} of {repetitions + 1}")
+            out = Path(folder) / f"run-{repetition}"
+            wall_s, seconds = call("benchmarks.phased_run", str(workload), CLUSTER, str(out))
+            runs.append({"python": wall_s - seconds.pop("whole"), **seconds})
+    rows = []
+    for phase in runs[0]:
+        median_s = statistics.median(each[phase] for each in runs[1:])
+        rows.append(Measurement(phase, "wall_s", median_s, "s", "smaller", tolerance=_TOLERANCE))
     return Findings(source, tuple(rows))

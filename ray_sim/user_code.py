@@ -1,4 +1,4 @@
-"""Objects of a user's own modules, named `module:NAME`: policies, trace formats."""
+"""Objects of a user's own modules, named `module:NAME`: policies, trace formats; warnings of policies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from ray_sim.model.errors import InvalidInputError, RaySimError, UnknownNameError, failure_text, place_of
 from ray_sim.siblings import namesakes
@@ -145,3 +145,26 @@ def _hidden_by_ours(text: str) -> str:
         for path in namesakes()
         if re.search(f"'{path.stem}['.]", text)
     )
+
+
+@contextmanager
+def told_warnings(tell: Callable[[str], None]) -> Iterator[None]:
+    """Give the text of each warning of a policy (`UserWarning`) to `tell`; others are shown as usual."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if category is UserWarning:
+                tell(str(message))
+            else:
+                usual(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield

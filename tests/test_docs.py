@@ -19,7 +19,7 @@ import yaml
 from docs.website.generated import GENERATED
 from ray_sim.cli.app import app
 from ray_sim.engine.world_parameters import WORLD_PARAMETERS
-from ray_sim.environments.registration import ENVIRONMENTS
+from ray_sim.environments import ENVIRONMENTS
 from ray_sim.experiments.inputs.cluster_file import _Servers
 from ray_sim.experiments.inputs.server_files import WORLD
 from ray_sim.model.figures.registry import all_figures

@@ -14,55 +14,38 @@ from workloads.training_columns import TRAINING_COLUMNS
 SCHEMA_VERSION = "4"
 """Changes when a column appears, goes, or changes its meaning."""
 
+
+def _whole(name: str, meaning: str, null: str | None = None, maximum: int = MAX_COUNT) -> Column:
+    return Column(name, pl.Int64(), meaning, null, minimum=0, maximum=maximum)
+
+
+def _real(name: str, meaning: str, unit: str, maximum: float, null: str | None = None) -> Column:
+    return Column(name, pl.Float64(), meaning, null, unit, 0, maximum)
+
+
+def _seconds(name: str, meaning: str, null: str | None = None) -> Column:
+    return _real(name, meaning, "s", MAX_TIME_S, null)
+
+
 COLUMNS: tuple[Column, ...] = (
     Column("job_id", pl.String(), "Name of the job, unique in the workload."),
-    Column(
+    _whole(
         "trace_order",
-        pl.Int64(),
         "Position in the trace, unique within a vc; orders jobs submitted at one instant.",
-        minimum=0,
         maximum=MAX_WHOLE,
     ),
-    Column(
-        "submit_s",
-        pl.Float64(),
-        "Submission, in the trace's own time.",
-        unit="s",
-        minimum=0,
-        maximum=MAX_TIME_S,
-    ),
-    Column("user", pl.String(), "User who submitted the job.", null="unknown"),
-    Column("vc", pl.String(), "Virtual cluster that the job was submitted to.", null="the trace has none"),
-    Column("status", pl.String(), "How the job ended in the trace, in the trace's words.", null="unknown"),
-    Column(
-        "num_gpus",
-        pl.Float64(),
-        "GPUs of the whole job; may be fractional.",
-        unit="GPU",
-        minimum=0,
-        maximum=MAX_COUNT,
-    ),
-    Column(
-        "duration_s",
-        pl.Float64(),
-        "Run time in the trace, with all GPUs held.",
-        unit="s",
-        minimum=0,
-        maximum=MAX_TIME_S,
-    ),
-    Column(
-        "attempts",
-        pl.Int64(),
-        "Number of times that the trace started the job.",
-        null="unknown",
-        minimum=0,
-        maximum=MAX_COUNT,
-    ),
+    _seconds("submit_s", "Submission, in the trace's own time."),
+    Column("user", pl.String(), "User who submitted the job.", "unknown"),
+    Column("vc", pl.String(), "Virtual cluster that the job was submitted to.", "the trace has none"),
+    Column("status", pl.String(), "How the job ended in the trace, in the trace's words.", "unknown"),
+    _real("num_gpus", "GPUs of the whole job; may be fractional.", "GPU", MAX_COUNT),
+    _seconds("duration_s", "Run time in the trace, with all GPUs held."),
+    _whole("attempts", "Number of times that the trace started the job.", "unknown"),
     Column(
         "priority",
         pl.Int64(),
         "Priority in the trace, higher is more urgent; no built-in policy reads it.",
-        null="counts as 0",
+        "counts as 0",
         minimum=-MAX_WHOLE,
         maximum=MAX_WHOLE,
     ),
@@ -70,86 +53,37 @@ COLUMNS: tuple[Column, ...] = (
         "num_tasks",
         pl.Int64(),
         "Number of identical tasks in the gang.",
-        null="num_gpus tasks of 1 GPU where num_gpus is whole and at least 1, else one task",
+        "num_gpus tasks of 1 GPU where num_gpus is whole and at least 1, else one task",
         minimum=1,
         maximum=MAX_COUNT,
     ),
-    Column(
-        "cpu_per_task",
-        pl.Float64(),
-        "CPU cores of one task.",
-        null="0",
-        unit="core",
-        minimum=0,
-        maximum=MAX_COUNT,
-    ),
-    Column(
-        "memory_gib_per_task",
-        pl.Float64(),
-        "Memory of one task.",
-        null="0",
-        unit="GiB",
-        minimum=0,
-        maximum=MAX_GIB,
-    ),
-    Column(
-        "disk_gib_per_task",
-        pl.Float64(),
-        "Disk of one task.",
-        null="0",
-        unit="GiB",
-        minimum=0,
-        maximum=MAX_GIB,
-    ),
-    Column(
-        "group_id", pl.String(), "Job of the trace that this row is a part of.", null="the row is a whole job"
-    ),
+    _real("cpu_per_task", "CPU cores of one task.", "core", MAX_COUNT, "0"),
+    _real("memory_gib_per_task", "Memory of one task.", "GiB", MAX_GIB, "0"),
+    _real("disk_gib_per_task", "Disk of one task.", "GiB", MAX_GIB, "0"),
+    Column("group_id", pl.String(), "Job of the trace that this row is a part of.", "the row is a whole job"),
     *(
-        Column(
+        _real(
             f"{resource}_norm_per_task",
-            pl.Float64(),
             f"{what} of one task, as a part of the largest machine's in the trace.",
-            null="0",
-            unit="machine",
-            minimum=0,
-            maximum=MAX_NORM,
+            "machine",
+            MAX_NORM,
+            "0",
         )
         for resource, what in (("cpu", "CPU"), ("memory", "Memory"), ("disk", "Disk"))
     ),
-    Column(
+    _whole(
         "scheduling_class",
-        pl.Int64(),
         "Sensitivity of the job to latency; Google's 0 to 3, higher is more sensitive.",
-        null="the trace has none",
-        minimum=0,
-        maximum=MAX_COUNT,
+        "the trace has none",
     ),
-    Column(
+    _whole(
         "different_machines",
-        pl.Int64(),
         "1 where the trace requires that no two tasks of the job share a machine; not simulated.",
-        null="unknown",
-        minimum=0,
+        "unknown",
         maximum=1,
     ),
-    Column(
-        "wait_s",
-        pl.Float64(),
-        "From the submission to the first start in the trace.",
-        null="unknown",
-        unit="s",
-        minimum=0,
-        maximum=MAX_TIME_S,
-    ),
-    Column(
-        "span_s",
-        pl.Float64(),
-        "From the first start to the last end in the trace, pauses included.",
-        null="unknown",
-        unit="s",
-        minimum=0,
-        maximum=MAX_TIME_S,
-    ),
+    _seconds("wait_s", "From the submission to the first start in the trace.", "unknown"),
+    _seconds("span_s", "From the first start to the last end in the trace, pauses included.", "unknown"),
     *TRAINING_COLUMNS,
     *STATEMENT_COLUMNS,
 )

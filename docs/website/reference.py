@@ -87,7 +87,7 @@ SUMMARY_PARTS = {
     "Distributions": "ray_sim.model.distribution.Distribution",
     "`certificate`": "ray_sim.model.result.JctCertificate",
     "`utility_certificate`": "ray_sim.model.result.UtilityCertificate",
-    "Rigid jobs": "ray_sim.model.figures.gangs.GangFigures",
+    "Rigid jobs": "ray_sim.model.figures.base.GangFigures",
     "Elastic jobs": "ray_sim.model.figures.elastic.ElasticFigures",
     "Jobs in chunks": "ray_sim.model.figures.chunked.ChunkedFigures",
     "`deadlines`": "ray_sim.model.figures.chunked.DeadlineMisses",

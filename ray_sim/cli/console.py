@@ -13,9 +13,9 @@ from ray_sim.cli.heartbeat import heartbeat
 from ray_sim.cli.layout import TextTable, labelled, records, table_width, terminal_width
 from ray_sim.model.readable import constant_columns, number
 from ray_sim.model.text import shown
-from ray_sim.policy_warnings import told_warnings
 from ray_sim.progress import Report, terminal_bar
 from ray_sim.reports.bars import ASCII
+from ray_sim.user_code import told_warnings
 
 if TYPE_CHECKING:
     import polars as pl

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,6 +25,9 @@ from ray_sim.cli.scenario_options import (
     World,
     scenario_of,
 )
+
+if TYPE_CHECKING:
+    from ray_sim.experiments.capacity.report import PlanReport
 
 
 def plan(
@@ -70,7 +74,6 @@ def plan(
     Example: ray-sim plan jobs/plan.yaml --goal "p95_jct_s<7200" --vary servers.count=10:200
     """
     from ray_sim.cli.console import announcer, print_json, progress
-    from ray_sim.cli.console_plan import print_plan
     from ray_sim.experiments.capacity.choices import parse_choices
     from ray_sim.experiments.capacity.evaluation import RunOptions
     from ray_sim.experiments.capacity.goal import parse_goal
@@ -107,7 +110,7 @@ def plan(
     if json_output:
         print_json(ended.to_dict())
     else:
-        print_plan(ended)
+        _print(ended)
     if ended.sweep is not None and ended.sweep.stopped == INTERRUPTED:
         raise typer.Exit(interruption.exit_code)
     if not ended.ok:
@@ -120,3 +123,24 @@ def _only(goals: list[str]) -> str:
     if len(goals) > 1:
         raise InvalidScenarioError(f"--goal: a plan has one goal, got {len(goals)}: {', '.join(goals)}")
     return goals[0]
+
+
+def _print(report: PlanReport) -> None:
+    """Print what was evaluated, what each policy needs, what the bounds allow, and failures."""
+    from ray_sim.cli.console import print_rows, print_table, say
+    from ray_sim.experiments.capacity.answers import answers, points_columns, points_rows
+
+    if any(plan.points for plan in report.plans):
+        title = f"{report.request.goal}: means over seeds, 95 % intervals"
+        print_table(points_columns(report), points_rows(report), title)
+        sys.stdout.write("\n")
+    print_rows(answers(report))
+    if report.sweep is None:
+        return
+    for failure in report.sweep.failures:
+        error = (failure.error or "").replace("\n", "\n  ")
+        say(f"failed: {failure.entry.label}\n  {error}")
+    if report.sweep.stopped:
+        say(f"stopped: {report.sweep.stopped}; go on with the same command and --resume")
+    if report.sweep.tracking_error:
+        say(f"error: {report.sweep.tracking_error}")

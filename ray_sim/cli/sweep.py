@@ -40,8 +40,8 @@ def sweep(
     from ray_sim.cli.console import announcer, print_json, print_sweep, progress, say
     from ray_sim.experiments.results.store import ResultStore
     from ray_sim.experiments.scenario import read_document
-    from ray_sim.experiments.seeds_needed import seeds_warning
     from ray_sim.experiments.sweep import INTERRUPTED, run_sweep
+    from ray_sim.experiments.sweep_entries import seeds_warning
     from ray_sim.experiments.sweep_file import has_figure, read_sweep
     from ray_sim.experiments.sweep_info import LiveNote, Standings
     from ray_sim.interruption import interruptible

@@ -10,9 +10,6 @@ import importlib
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from ray_sim.environments.registration import ENVIRONMENTS as ENVIRONMENTS
-from ray_sim.environments.registration import register_envs as register_envs
-
 if TYPE_CHECKING:
     from ray_sim.agents.agent import PlacementAgent as PlacementAgent
     from ray_sim.agents.agent import QueueAgent as QueueAgent
@@ -22,6 +19,18 @@ if TYPE_CHECKING:
     from ray_sim.environments.queue import QueueEnv as QueueEnv
     from ray_sim.environments.rewards import Interval as Interval
     from ray_sim.environments.wrappers import FlatObservations as FlatObservations
+
+ENVIRONMENTS = {
+    "ray_sim/Placement-v0": (
+        "ray_sim.environments.placement:PlacementEnv",
+        "ray_sim.environments.vector:PlacementVector",
+    ),
+    "ray_sim/Queue-v0": (
+        "ray_sim.environments.queue:QueueEnv",
+        "ray_sim.environments.vector:QueueVector",
+    ),
+}
+"""Entry points of the environment and of its vector, by id."""
 
 _HOMES = {
     "Episode": "ray_sim.environments.episodes",
@@ -36,6 +45,16 @@ _HOMES = {
 
 __all__ = list(_HOMES)
 __all__ += ["ENVIRONMENTS", "register_envs"]
+
+
+def register_envs() -> None:
+    """Register the environments; again without effect."""
+    from gymnasium.envs.registration import register, registry
+
+    for name, (entry_point, vector_entry_point) in ENVIRONMENTS.items():
+        if name not in registry:
+            register(id=name, entry_point=entry_point, vector_entry_point=vector_entry_point)
+
 
 if find_spec("gymnasium") is not None:
     register_envs()

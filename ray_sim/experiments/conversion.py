@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ray_sim.experiments.inputs.cluster_writer import check_cluster_path, write_cluster
+from ray_sim.experiments.inputs.availability_file import write_failures
+from ray_sim.experiments.inputs.cluster_file import FIELD_OF_RESOURCE
+from ray_sim.model.cluster import Cluster
+from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.units import QUANTA_PER_UNIT
 from workloads.convert import ConversionReport
 from workloads.convert import convert as convert_trace
+from workloads.files import is_signed, replacing, require_replaceable, signed
 from workloads.progress import Progress, silent
 from workloads.realisation import Window
 from workloads.sources import Source, local_path
@@ -60,3 +66,56 @@ def convert_files(
     if cluster_out is not None and report.cluster is not None:
         write_cluster(report.cluster, cluster_out)
     return report
+
+
+def check_cluster_path(path: Path) -> None:
+    """Raise unless a cluster and its availability table can be written at the path.
+
+    Raises
+    ------
+    InvalidInputError
+    """
+    if path.suffix not in (".yaml", ".yml"):
+        raise InvalidInputError(f"{path}: a cluster is written as YAML; name a file that ends in .yaml")
+    require_replaceable(path, is_signed)
+    require_replaceable(availability_path(path), is_signed)
+
+
+def write_cluster(cluster: Cluster, path: Path) -> None:
+    """Write one entry per server, and the table `availability_path` beside the file if servers come and go.
+
+    GPU types have a speed of 1. Each file appears whole or not at all.
+
+    Raises
+    ------
+    InvalidInputError : a file cannot be written
+    """
+    check_cluster_path(path)
+    lines = [f"name: {json.dumps(cluster.name)}"]
+    if cluster.availability is not None:
+        table = availability_path(path)
+        write_failures(table, cluster, cluster.availability, ("add", "remove"))
+        lines.append(f"availability: {json.dumps(table.name)}")
+    if types := sorted({gpu_type for gpu_type in cluster.gpu_type if gpu_type is not None}):
+        lines += ["gpu_types:", *(f"  {json.dumps(gpu_type)}: {{speed: 1}}" for gpu_type in types)]
+    with replacing(path, is_signed) as temporary:
+        text = "\n".join([*lines, "servers:", *_servers(cluster), ""])
+        temporary.write_bytes(signed(text.encode()))
+
+
+def availability_path(path: Path) -> Path:
+    """Path of the availability table: ``C.availability.csv`` for ``C.yaml``."""
+    return path.with_name(f"{path.stem}.availability.csv")
+
+
+def _servers(cluster: Cluster) -> Iterator[str]:
+    fields = [(FIELD_OF_RESOURCE[name], QUANTA_PER_UNIT[name]) for name in cluster.resources]
+    for name, gpu_type, quanta in zip(
+        cluster.server_names, cluster.gpu_type, cluster.capacity.tolist(), strict=True
+    ):
+        entries = [f"name: {json.dumps(name)}"]
+        if gpu_type is not None:
+            entries.append(f"gpu_type: {json.dumps(gpu_type)}")
+        for (field, unit), count in zip(fields, quanta, strict=True):
+            entries.append(f"{field}: {count / unit:.15g}")
+        yield f"  - {{{', '.join(entries)}}}"

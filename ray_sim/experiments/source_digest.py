@@ -32,7 +32,6 @@ WITHOUT_EFFECT = {
         "experiments/*_summary.py",
         "experiments/arena/*",
         "experiments/capacity/*",
-        "experiments/inputs/cluster_writer.py",
         "experiments/compare*.py",
         "experiments/conversion.py",
         "experiments/fanout/*",

@@ -121,7 +121,7 @@ class Standings:
         if not len(next(iter(means.values()))):
             return Ranking(place, "mean JCT", (), 0, "not ranked, no seed is finished by all policies")
         standings = [_standing(group, means[policy], completed[policy]) for policy, group in groups.items()]
-        least = min(standings, key=_rank)
+        least = min(standings, key=lambda each: (-each.completed, each.mean_jct_s))
         best = tuple(
             each
             for each in standings
@@ -149,10 +149,6 @@ def _standing(group: Sequence[Entry], jct_s: FloatArray, completed: FloatArray) 
         mean_jct_s=float(np.mean(jct_s)),
         interval=mean_interval(jct_s, ValueRange.NOT_NEGATIVE),
     )
-
-
-def _rank(standing: Standing) -> tuple[float, float]:
-    return -standing.completed, standing.mean_jct_s
 
 
 class LiveNote:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from ray_sim.engine.build_world import build_world
+from ray_sim.engine.kinds.elastic.limits import certify_world_utility
 from ray_sim.engine.kinds.elastic.slot_jobs import whole_slots, world_optimum
-from ray_sim.engine.kinds.elastic.utility_limits import certify_world_utility
 from ray_sim.engine.world import World
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError

@@ -18,8 +18,8 @@ from ray_sim.experiments.compare_in_memory import Results, compare_in_memory
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, parse_scenario, read_scenario
-from ray_sim.experiments.seeds_needed import seeds_warning
 from ray_sim.experiments.sweep import SweepReport, run_sweep
+from ray_sim.experiments.sweep_entries import seeds_warning
 from ray_sim.experiments.sweep_file import parse_sweep, read_sweep, without_figure
 from ray_sim.experiments.sweep_info import LiveNote, Standings
 from ray_sim.experiments.sweep_results import SweepResults

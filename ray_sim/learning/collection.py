@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -166,3 +166,27 @@ def _empty(steps: int, seen: Observations) -> Steps:
 def _keep(kept: Observations, t: int, seen: Observations) -> None:
     for name, array in kept.items():
         array[t] = seen[name]
+
+
+class Collectors(Protocol):
+    """Collects units of a round; any implementation gives the same arrays."""
+
+    @property
+    def deaths(self) -> int:
+        """Actors that died so far."""
+
+    def collect(self, units: Sequence[Unit], guide: Guide) -> list[Collected]:
+        """What is collected in each unit, in the order of the units."""
+
+
+class LocalCollectors:
+    """Collects one unit after the other in this process."""
+
+    deaths = 0
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+
+    def collect(self, units: Sequence[Unit], guide: Guide) -> list[Collected]:
+        """What is collected in each unit."""
+        return [self._collection.collect(unit, guide) for unit in units]

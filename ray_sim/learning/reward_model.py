@@ -9,7 +9,9 @@ Source: Bao, Peng, Wu: Deep Learning-based Job Placement in Distributed Machine 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count, takewhile
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -168,3 +170,25 @@ def relative_error(predicted: FloatArray, samples: SpeedSamples) -> float:
     there = samples.measured
     measured = samples.speed[there]
     return float((np.abs(predicted[there] - measured) / measured).mean()) if there.any() else float("nan")
+
+
+def model_arrays(model: RewardModel) -> dict[str, np.ndarray]:
+    """Arrays of a model of the shared form; their names are those of snapshots, which a change breaks."""
+    assert isinstance(model, SharedRewardModel), "a training fits the shared form"
+    parts = {"cell": model.cell_layers, "job": model.job_layers}
+    return {
+        f"{name}.{i}.{field}": getattr(layer, field)
+        for name, layers in parts.items()
+        for i, layer in enumerate(layers)
+        for field in Layer._fields
+    }
+
+
+def model_of(arrays: Mapping[str, np.ndarray], types: int) -> RewardModel:
+    """The model of `model_arrays`, for so many types of jobs."""
+
+    def layers(name: str) -> tuple[Layer, ...]:
+        numbers = takewhile(lambda i: f"{name}.{i}.weight" in arrays, count())
+        return tuple(Layer(*(arrays[f"{name}.{i}.{field}"] for field in Layer._fields)) for i in numbers)
+
+    return SharedRewardModel(types, layers("cell"), layers("job"))

@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ray_sim.experiments.fanout import check_address
-from ray_sim.learning.collection import Collected, Guide, Unit
-from ray_sim.learning.collectors import Collectors, LocalCollectors
+from ray_sim.learning.collection import Collected, Collectors, Guide, LocalCollectors, Unit
 from ray_sim.learning.curves import Point
 from ray_sim.learning.ray_collectors import ray_collectors
 from ray_sim.learning.setting import setting_of

@@ -17,13 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ray_sim.engine.world import World
-from ray_sim.learning.collection import Collected, Collection, Guide, Steps, Unit
-from ray_sim.learning.collectors import Collectors
+from ray_sim.learning.collection import Collected, Collection, Collectors, Guide, Steps, Unit
 from ray_sim.learning.curves import Curves, Point
 from ray_sim.learning.replay import ReplayBatch
 from ray_sim.learning.returns import common_errors, lambda_returns, rewards
-from ray_sim.learning.reward_arrays import model_arrays, model_of
-from ray_sim.learning.reward_model import RewardModel
+from ray_sim.learning.reward_model import RewardModel, model_arrays, model_of
 from ray_sim.learning.reward_training import RewardTraining, fit_reward_model
 from ray_sim.learning.speed_samples import SpeedSamples, draw_samples, joined
 from ray_sim.learning.training_plan import TrainingPlan

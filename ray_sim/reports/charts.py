@@ -11,7 +11,7 @@ from ray_sim.model.text import shown
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.page import Chart
 from ray_sim.reports.plots import thin_steps
-from ray_sim.reports.run_end import last_end_s
+from ray_sim.reports.submission_times import last_end_s
 
 MOST_POINTS = 1500
 """Largest number of points of a line in a page."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 import polars as pl
 
-from ray_sim.model.result import RunResult, Summary
+from ray_sim.model.readable import duration
+from ray_sim.model.result import JobStatus, RunResult, Summary
 from ray_sim.reports.findings import bound_text
 from ray_sim.reports.history.explanation import RunExplainer
-from ray_sim.reports.human_units import in_human_units
 from ray_sim.reports.page import Facts, Page, Picture, Section, Table, fact_texts, frame_table
 from ray_sim.reports.plots import completed_jct_s, jct_cdf_svg
 from ray_sim.reports.run_charts import run_charts
 from ray_sim.reports.submission_times import after_first_text, first_submission_s, utc_text
 from ray_sim.reports.tables import summary_rows
-from ray_sim.reports.tables_of_jobs import jct_by_owner, jct_by_size, slowest_jobs
 
 SLOWEST = 10
 """Number of jobs in the table of the slowest."""
@@ -131,3 +133,56 @@ def _slowest(jobs: pl.DataFrame, explainer: RunExplainer | None) -> Table:
     headings = {key: text for key, text in _SLOWEST.items() if slowest[key].count()}
     note = "Submissions count from the first of the run."
     return frame_table(slowest, headings, note=note, durations=_DURATIONS)
+
+
+_SECONDS = re.compile(r" s(?=$|,)")
+"""The unit in a label such as ``JCT s, mean`` or ``makespan s``."""
+
+
+def in_human_units(rows: Iterable[tuple[str, object]]) -> list[tuple[str, object]]:
+    """Rows (label, value) with values in seconds as durations, and labels without the unit."""
+    return [
+        (_SECONDS.sub("", label), duration(value))
+        if isinstance(value, int | float) and _SECONDS.search(label)
+        else (label, value)
+        for label, value in rows
+    ]
+
+
+def slowest_jobs(jobs: pl.DataFrame, count: int) -> pl.DataFrame:
+    """The completed jobs of jobs.parquet with the longest JCT; ties by job order."""
+    done = jobs.filter(pl.col("status") == JobStatus.COMPLETED)
+    return done.sort("jct_s", descending=True, maintain_order=True).head(count)
+
+
+def jct_by_size(jobs: pl.DataFrame) -> pl.DataFrame:
+    """JCT by number of GPUs, in classes (0, 1], (1, 2], (2, 4] and so on, and 0 alone.
+
+    Columns: ``gpus``, the class's upper end; jobs, completed; mean, median and p90 of jct_s, mean
+    of queue_s, over completed jobs.
+    """
+    gpus = pl.col("num_gpus")
+    # Rounded, since the computed logarithm of a power of two may exceed its exponent in the last digit.
+    exponent = gpus.clip(lower_bound=1).log(2).round(9).ceil()
+    upper = pl.when(gpus > 0).then(2.0**exponent).otherwise(0.0)
+    return _jct_by(jobs, upper.alias("gpus")).sort("gpus")
+
+
+def jct_by_owner(jobs: pl.DataFrame, owner: str) -> pl.DataFrame:
+    """JCT by ``vc`` or ``user``, columns as in `jct_by_size`, most jobs first; empty if the column is."""
+    if jobs[owner].null_count() == len(jobs):
+        return _jct_by(jobs.clear(), pl.col(owner))
+    return _jct_by(jobs, pl.col(owner)).sort("jobs", descending=True, maintain_order=True)
+
+
+def _jct_by(jobs: pl.DataFrame, key: pl.Expr) -> pl.DataFrame:
+    done = pl.col("status") == JobStatus.COMPLETED
+    jct_s = pl.col("jct_s")  # null unless completed
+    return jobs.group_by(key, maintain_order=True).agg(
+        pl.len().alias("jobs"),
+        done.sum().alias("completed"),
+        jct_s.mean().alias("jct_s.mean"),
+        jct_s.median().alias("jct_s.median"),
+        jct_s.quantile(0.9, interpolation="linear").alias("jct_s.p90"),
+        pl.col("queue_s").filter(done).mean().alias("queue_s.mean"),
+    )

@@ -20,7 +20,6 @@ from benchmarks import (
     optimus,
     overhead,
     pd_ors,
-    phases,
     posted_price,
     replay,
     scale,
@@ -28,10 +27,10 @@ from benchmarks import (
     startup,
     week,
 )
-from benchmarks.announced_jobs import Size
 from benchmarks.children import python
 from benchmarks.measurement import Findings, SkippedError, Step
 from benchmarks.own_policy import OneWorkerEach
+from benchmarks.posted_price import Size
 from benchmarks.processes import peak_mb
 from benchmarks.runner import BENCHMARKS, Benchmark, choose, run_benchmarks
 from ray_sim.engine.run import run_world
@@ -151,7 +150,7 @@ def test_a_synthetic_week_stands_in_for_the_reference_and_says_so() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_week")
 def test_the_phases_of_a_run_are_told_apart_from_the_start_of_its_process() -> None:
-    rows = {row.case: row.value for row in phases.run(repetitions=1).rows}
+    rows = {row.case: row.value for row in startup.run_phases(repetitions=1).rows}
     assert list(rows)[:2] == ["python", "imports"]
     assert {"read", "realise", "load", "loop", "frames", "certificate", "encode", "write"} < set(rows)
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.comparison import change, compare
-from benchmarks.machine import Machine
 from benchmarks.measurement import Findings, Measurement
-from benchmarks.report import BenchReport, read_report, write_report
+from benchmarks.report import BenchReport, Machine, read_report, write_report
 from ray_sim.model.errors import InvalidInputError
 
 MACHINE = Machine(processor="Abacus 3", cores=2, memory_gib=8.0, system="Linux x86_64")

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from ray_sim.cli import main
+from ray_sim.experiments.conversion import write_cluster
 from ray_sim.experiments.inputs.cluster_file import load_cluster
-from ray_sim.experiments.inputs.cluster_writer import write_cluster
 from ray_sim.experiments.results.result_directories import replace_files
 from ray_sim.experiments.results.result_files import encode_result, read_manifest
 from ray_sim.model.errors import InvalidInputError

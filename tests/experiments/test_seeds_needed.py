@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from ray_sim.experiments.seeds_needed import seeds_warning
-from ray_sim.experiments.sweep_entries import Entry
+from ray_sim.experiments.sweep_entries import Entry, seeds_warning
 
 
 def _entries(policies: int, seeds: int, workload: str = "week") -> list[Entry]:

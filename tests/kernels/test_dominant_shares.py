@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.kernels.elastic.dominant_shares import Filling, fill, new_filling
-from ray_sim.kernels.elastic.exact_product import product_above
+from ray_sim.kernels.elastic.dominant_shares import Filling, fill, new_filling, product_above
 from ray_sim.kernels.elastic.least_loaded import new_loads
 from ray_sim.kernels.elastic.server_tree import new_server_tree
 

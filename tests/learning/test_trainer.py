@@ -14,8 +14,7 @@ import pytest
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from ray_sim.engine.run import run_world
-from ray_sim.learning.collection import Guide, Unit
-from ray_sim.learning.collectors import LocalCollectors
+from ray_sim.learning.collection import Guide, LocalCollectors, Unit
 from ray_sim.learning.returns import rewards
 from ray_sim.learning.setting import setting_of
 from ray_sim.learning.train import run_training

@@ -12,8 +12,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'ray_
 pytest.importorskip("gymnasium", reason="gymnasium is not installed: pip install 'ray_sim[gym]'")
 
 from ray_sim.environments import Episode, PlacementEnv
-from ray_sim.learning.collection import Collection, Guide, Unit
-from ray_sim.learning.collectors import LocalCollectors
+from ray_sim.learning.collection import Collection, Guide, LocalCollectors, Unit
 from ray_sim.learning.trainer import Setting, Trainer
 from ray_sim.learning.update import TrainingDivergedError
 from ray_sim.policies.harmony.architecture import Architecture, Form

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from ray_sim.reports.tables_of_jobs import jct_by_size, slowest_jobs
+from ray_sim.reports.run_report import jct_by_size, slowest_jobs
 from tests.results_by_hand import three_jobs
 
 

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from ray_sim.reports.findings import certificate_text, compare_place
-from ray_sim.reports.human_units import in_human_units
 from ray_sim.reports.page import Table
+from ray_sim.reports.run_report import in_human_units
 from ray_sim.reports.sweep_sections import (
     PlaceData,
     class_pictures,

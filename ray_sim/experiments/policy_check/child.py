@@ -17,7 +17,7 @@ from typing import Any, TypedDict
 from ray_sim.experiments.policy_check.ending import PIPE_CLOSED
 from ray_sim.model.errors import InvalidInputError, RaySimError
 from ray_sim.model.text import shown
-from ray_sim.policy_warnings import told_warnings
+from ray_sim.user_code import told_warnings
 
 Send = Callable[[dict[str, object]], None]
 """Sends one message to the parent."""

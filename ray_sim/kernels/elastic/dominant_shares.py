@@ -1,7 +1,7 @@
 """Progressive filling (DRF): give one bundle after another to the job with the smallest dominant share.
 
 The dominant share of a job is its largest share of any resource. Shares are compared exactly, as fractions
-of integers (`ray_sim.kernels.elastic.exact_product`), so equal shares tie.
+of integers (`product_above`), so equal shares tie.
 
 Source: Ghodsi et al., Dominant Resource Fairness, NSDI 2011, Algorithm 1; docs/models/baselines.md#drf.
 """
@@ -15,7 +15,6 @@ import numpy as np
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import I64
 from ray_sim.kernels.core.heap import settle
-from ray_sim.kernels.elastic.exact_product import product_above
 from ray_sim.kernels.elastic.least_loaded import Loads, least_loaded, take
 
 
@@ -126,3 +125,31 @@ def fill(filling: Filling, loads: Loads, pooled: bool, stop: bool) -> int:
             filling.heap[0] = filling.heap[n]
         settle(filling.heap, 0, n, _precedes, filling)
     return placed
+
+
+_HALF = 31
+_LOW = 2**_HALF - 1
+
+
+@kernel
+def product_above(a: int, b: int, c: int, d: int) -> int:
+    """Return the sign of a b - c d, for 0 <= a, b, c, d < 2**62.
+
+    Each product is split into high x 2**62 + low with low < 2**62; the parts are compared in turn.
+    """
+    high_ab, low_ab = _product(a, b)
+    high_cd, low_cd = _product(c, d)
+    if high_ab != high_cd:
+        return 1 if high_ab > high_cd else -1
+    if low_ab != low_cd:
+        return 1 if low_ab > low_cd else -1
+    return 0
+
+
+@kernel
+def _product(a: int, b: int) -> tuple[int, int]:
+    """Return the high and the low part; factors split at 31 bits keep intermediate values below 2**63."""
+    a_high, a_low, b_high, b_low = a >> _HALF, a & _LOW, b >> _HALF, b & _LOW
+    middle = a_high * b_low + a_low * b_high
+    low = a_low * b_low + ((middle & _LOW) << _HALF)
+    return a_high * b_high + (middle >> _HALF) + (low >> (2 * _HALF)), low & (2 ** (2 * _HALF) - 1)

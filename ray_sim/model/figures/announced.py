@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ray_sim.model.distribution import Distribution
-from ray_sim.model.figures.gangs import GangFigures
+from ray_sim.model.figures.base import GangFigures
 
 
 @dataclass(frozen=True, slots=True)

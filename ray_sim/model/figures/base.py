@@ -1,4 +1,4 @@
-"""Base of the figures that a kind of job adds to a summary."""
+"""Base of the figures that a kind of job adds to a summary, and those of gangs."""
 
 from __future__ import annotations
 
@@ -13,3 +13,11 @@ class KindFigures:
     its keys stand in every summary.json and its figures are read back. Rows of the printed summary are
     registered with `ray_sim.reports.figure_rows`.
     """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangFigures(KindFigures):
+    """Figures of rigid jobs, and of kinds that pause as they do."""
+
+    restart_share: float | None = None
+    """Share of the time with servers that jobs spent in restart pauses; null where no job had servers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ray_sim.model.figures.gangs import GangFigures
+from ray_sim.model.figures.base import GangFigures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

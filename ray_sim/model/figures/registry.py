@@ -7,10 +7,9 @@ from dataclasses import fields
 from typing import Any
 
 from ray_sim.model.figures.announced import AnnouncedFigures
-from ray_sim.model.figures.base import KindFigures
+from ray_sim.model.figures.base import GangFigures, KindFigures
 from ray_sim.model.figures.chunked import ChunkedFigures
 from ray_sim.model.figures.elastic import ElasticFigures
-from ray_sim.model.figures.gangs import GangFigures
 
 FIGURES: tuple[type[KindFigures], ...] = (ChunkedFigures, GangFigures, ElasticFigures, AnnouncedFigures)
 

@@ -24,7 +24,7 @@ from ray_sim.kernels.core.arrays import (
 )
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray
 from ray_sim.reports.history.run_facts import RunFacts
-from ray_sim.reports.run_end import last_end_s
+from ray_sim.reports.submission_times import last_end_s
 
 _OPENING = (START, MOVE)
 _CLOSING = (STOP, FINISH, EVICT, LOSE)

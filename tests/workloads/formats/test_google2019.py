@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ray_sim.experiments.conversion import write_cluster
 from ray_sim.experiments.inputs.cluster_file import load_cluster
-from ray_sim.experiments.inputs.cluster_writer import write_cluster
 from ray_sim.model.errors import InvalidWorkloadError
 from workloads.convert import ConversionReport, convert
 from workloads.formats.google import event_buckets, event_records, trace2019

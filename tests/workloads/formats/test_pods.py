@@ -9,8 +9,8 @@ import pytest
 
 from ray_sim import simulate
 from ray_sim.cli import main
+from ray_sim.experiments.conversion import write_cluster
 from ray_sim.experiments.inputs.cluster_file import load_cluster
-from ray_sim.experiments.inputs.cluster_writer import write_cluster
 from ray_sim.model.errors import InvalidWorkloadError
 from workloads.convert import ConversionReport, convert
 from workloads.store import load_workload, read_frame

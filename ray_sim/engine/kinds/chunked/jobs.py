@@ -70,9 +70,8 @@ class ChunkedJobs(JobKind):
                 "preemption_cost_s",
                 "float",
                 0.0,
-                "chunks: time that a chunk needs its worker longer each time it has lost it to "
-                "another in the midst "
-                "of progress; rounded up like its length",
+                "chunks: time that a chunk needs its worker longer each time it has lost it to another in "
+                "the midst of progress; rounded up like its length",
                 unit="s",
                 source="docs/models/a_online.md#problem; preemption is free in Wang et al.",
                 minimum=0.0,

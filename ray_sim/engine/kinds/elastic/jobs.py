@@ -14,12 +14,11 @@ from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.kinds.base import JobKind, KindParameter
 from ray_sim.engine.kinds.bound_cells import BOUND_CELLS
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
-from ray_sim.engine.kinds.elastic.jct_limits import training_jct_limits
+from ray_sim.engine.kinds.elastic.limits import certify_world_utility, training_jct_limits
 from ray_sim.engine.kinds.elastic.policy import ELASTIC, ElasticPolicy
 from ray_sim.engine.kinds.elastic.rules import StepTimeRule
 from ray_sim.engine.kinds.elastic.run import ElasticRun
 from ray_sim.engine.kinds.elastic.slot_jobs import check_optimum
-from ray_sim.engine.kinds.elastic.utility_limits import certify_world_utility
 from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.world import World
@@ -29,24 +28,19 @@ from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import BoolArray, IntArray
 
-_ABOUT = "is about elastic jobs"
-
-PARAMETERS = (
-    KindParameter(
+PARAMETERS = tuple(
+    KindParameter(each, "is about elastic jobs")
+    for each in (
         Parameter(
             "straggler_probability",
             "float",
             0.0,
-            "probability with which a worker of a running elastic job becomes slow, every "
-            "straggler_every_s; it "
-            "stays slow until the job is placed anew",
+            "probability with which a worker of a running elastic job becomes slow, every straggler_every_s; "
+            "it stays slow until the job is placed anew",
             source="docs/models/optimus.md#slow-workers",
             minimum=0.0,
             maximum=1.0,
         ),
-        _ABOUT,
-    ),
-    KindParameter(
         Parameter(
             "straggler_slowdown",
             "float",
@@ -56,9 +50,6 @@ PARAMETERS = (
             minimum=1.0,
             maximum=MAX_FACTOR,
         ),
-        _ABOUT,
-    ),
-    KindParameter(
         Parameter(
             "straggler_every_s",
             "float",
@@ -69,22 +60,17 @@ PARAMETERS = (
             minimum=0.0,
             exclusive=True,
         ),
-        _ABOUT,
-    ),
-    KindParameter(
         Parameter(
             "data_move_s",
             "float",
             0.0,
-            "time to move all data of an elastic job; when its number of workers changes, the share "
-            "that goes to "
-            "other workers delays it, beside restart_cost_s",
+            "time to move all data of an elastic job; when its number of workers changes, the share that "
+            "goes to other workers delays it, beside restart_cost_s",
             unit="s",
             source="docs/engine.md#elastic-jobs",
             minimum=0.0,
         ),
-        _ABOUT,
-    ),
+    )
 )
 
 

@@ -16,9 +16,8 @@ from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
 from ray_sim.engine.kinds.elastic.estimate_errors import SPEED, WORK_LEFT, EstimateErrors, check_estimates
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts, Stragglers
 from ray_sim.engine.kinds.elastic.noisy_losses import NoisyLosses
-from ray_sim.engine.kinds.elastic.ps_imbalance import PsImbalance
 from ray_sim.engine.kinds.elastic.view import ElasticView, Losses
-from ray_sim.engine.kinds.elastic.weighted_time import WeightedTime, trained_us
+from ray_sim.engine.kinds.elastic.weighted_time import PsImbalance, WeightedTime, trained_us
 from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
 from ray_sim.engine.placements import State, part
 from ray_sim.engine.run_core import RunCore

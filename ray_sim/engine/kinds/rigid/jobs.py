@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from ray_sim.certificates.jct import JctLimits, NoJctLimits
+import numpy as np
+
+from ray_sim.certificates.jct import JctLimits, LeastTimes, NoJctLimits
+from ray_sim.certificates.utility import certify_utility
 from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.kinds.base import JobKind
 from ray_sim.engine.kinds.bound_cells import BOUND_CELLS
 from ray_sim.engine.kinds.facts import WorldSetting
+from ray_sim.engine.kinds.pooled_utility import LeastUse, pooled_limits
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
-from ray_sim.engine.kinds.rigid.jct_limits import certify_gang_utility, gang_limits
 from ray_sim.engine.kinds.rigid.run import RigidRun
+from ray_sim.engine.partition_pools import most_capacity, partition_names, partition_servers
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.world import World
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import BoolArray, IntArray
+from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
 
 class RigidJobs(JobKind):
@@ -37,16 +41,35 @@ class RigidJobs(JobKind):
         return RigidRun(core, facts.progress)
 
     def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits | None:
-        """Gangs at the speed of the fastest server; no limits under another progress rule."""
-        return gang_limits(world, jobs) if _gangs(world) else super().jct_limits(world, jobs)
+        """Gangs at the speed of their partition's fastest server; no limits under another progress rule."""
+        facts, arrays = world.facts, world.arrays
+        if not isinstance(facts, RigidFacts) or not facts.gangs:
+            return super().jct_limits(world, jobs)
+        fastest = np.array([arrays.speed[servers].max() for servers in partition_servers(world)])
+        use = _gang_use(world, jobs, fastest[arrays.job_part[jobs]])
+        return JctLimits(
+            LeastTimes(world.table.submit_us[jobs], use.shortest_us, use.shortest_us, use.resource_time),
+            most_capacity(world),
+            arrays.job_part[jobs],
+            resources=tuple(facts.resources),
+            partitions=partition_names(world),
+            cells=facts.bound_cells,
+        )
 
     def certify_utility(
         self, world: World, earned: float | None, counted: BoolArray | None
     ) -> UtilityCertificate | None:
-        """See `certify_gang_utility`; None under another progress rule."""
-        return certify_gang_utility(world, earned, counted) if _gangs(world) else None
+        """Bound what gangs at the speed of the fastest server can earn; None under another progress rule."""
+        facts = world.facts
+        if earned is None or not isinstance(facts, RigidFacts) or not facts.gangs:
+            return None
+        speed = world.arrays.speed
+        limits = pooled_limits(world, counted, lambda jobs, on: _gang_use(world, jobs, speed[on].max()))
+        return None if limits is None else certify_utility(limits, earned)
 
 
-def _gangs(world: World) -> bool:
-    """Whether its jobs are gangs, which decides what bounds them; whichever loop runs them."""
-    return isinstance(world.facts, RigidFacts) and world.facts.gangs
+def _gang_use(world: World, jobs: IntArray, fastest: FloatArray | float) -> LeastUse:
+    """All tasks of each job, held for its work at this speed."""
+    table = world.table
+    shortest: FloatArray = table.work_us[jobs] / fastest
+    return LeastUse(shortest, table.demand[jobs] * (table.tasks[jobs] * shortest)[:, None])

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ray_sim.cli import main
+from ray_sim.experiments.conversion import availability_path, write_cluster
 from ray_sim.experiments.inputs.cluster_file import load_cluster
-from ray_sim.experiments.inputs.cluster_writer import availability_path, write_cluster
 from ray_sim.model.availability import Availability
 from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.errors import InvalidClusterError, InvalidInputError
