@@ -102,11 +102,11 @@ def _speed(case: str, world: World, cpu_s: list[float], budget: float) -> Measur
     return Measurement(case, "jobs_per_cpu_s", speed, "jobs/s", "larger", budget)
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def _jitted(function: Callable[..., Any]) -> Callable[..., Any]:
     return cast("Callable[..., Any]", numba.njit(function))
 
 
-@_compiled
+@_jitted
 def _push(heap: IntArray, n: int, key: IntArray, job: int) -> int:
     at = n
     while at > 0:
@@ -120,7 +120,7 @@ def _push(heap: IntArray, n: int, key: IntArray, job: int) -> int:
     return n + 1
 
 
-@_compiled
+@_jitted
 def _pop(heap: IntArray, n: int, key: IntArray) -> int:
     n -= 1
     job = heap[n]
@@ -141,7 +141,7 @@ def _pop(heap: IntArray, n: int, key: IntArray) -> int:
     return n
 
 
-@_compiled
+@_jitted
 def pooled_starts(submit: IntArray, work: IntArray, gpus: IntArray, total: int, key: IntArray) -> IntArray:
     """(J,) start times of a strict queue ordered by (key, index) in a pool of ``total`` GPUs."""
     n = len(submit)

@@ -21,10 +21,9 @@ from ray_sim.policies.oasis import Oasis
 from ray_sim.policies.pd_ors.policy import PdOrs
 from ray_sim.policies.registry import create_policy
 from ray_sim.policies.shared.booked_plans import BookedPlans
-from ray_sim.policies.shared.refusals import Refusal
 from ray_sim.policy_api import ElasticView
 from ray_sim.solvers.planning.market import SlotPlan
-from ray_sim.solvers.planning.schedule import Schedule
+from ray_sim.solvers.planning.schedule import Infeasible, NotWorthIt, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
 from tests.engine.test_step_time_rules import linear
 from tests.policies.utility_worlds import SLOT_S, example_1_a, paper_world, pd_ors_job, utility_world, worth
@@ -47,7 +46,7 @@ class NotingPdOrs(PdOrs):
 
     sold: Sold
 
-    def _plan(self, job: SlotJob, view: ElasticView, slot: int) -> Schedule | Refusal:
+    def _plan(self, job: SlotJob, view: ElasticView, slot: int) -> Schedule | Infeasible | NotWorthIt:
         found = super()._plan(job, view, slot)
         if isinstance(found, Schedule):
             self.sold.append((job, found.plan))
@@ -59,7 +58,7 @@ class NotingOasis(Oasis):
 
     sold: Sold
 
-    def _plan(self, job: SlotJob, view: ElasticView, slot: int) -> Schedule | Refusal:
+    def _plan(self, job: SlotJob, view: ElasticView, slot: int) -> Schedule | Infeasible | NotWorthIt:
         found = super()._plan(job, view, slot)
         if isinstance(found, Schedule):
             self.sold.append((job, found.plan))
