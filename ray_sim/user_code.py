@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -96,12 +97,14 @@ def users_code(what: str, passes: type[Exception] = RaySimError, file: str | Non
 
 @contextmanager
 def contained(what: str) -> Iterator[None]:
-    """Keep user code from spoiling the command: its prints, its `os._exit` and its `os.chdir`.
+    """Keep user code from spoiling the command: its prints, `os._exit`, `os.chdir` and `os.umask`.
 
     Prints go to standard error, as standard output is for results. `os._exit` raises SystemExit, except in
-    processes that the code forks. The working directory is restored; ``what`` begins the warning of that.
+    processes that the code forks. Working directory and umask are restored; ``what`` begins the warning of
+    the first.
     """
-    folder, leave, process = Path.cwd(), os._exit, os.getpid()
+    folder, leave, process, mask = Path.cwd(), os._exit, os.getpid(), os.umask(0o022)
+    os.umask(mask)
 
     def refuse(status: int) -> NoReturn:
         if os.getpid() != process:
@@ -110,15 +113,36 @@ def contained(what: str) -> Iterator[None]:
 
     os._exit = refuse
     try:
-        with redirect_stdout(sys.stderr):
+        with redirect_stdout(sys.stderr), _descriptor_on_stderr():
             yield
     finally:
         os._exit = leave
+        os.umask(mask)
         if Path.cwd() != folder:
             warnings.warn(
                 f"{what}: changed the working directory to {Path.cwd()}; it is {folder} again", stacklevel=3
             )
             os.chdir(folder)
+
+
+@contextmanager
+def _descriptor_on_stderr() -> Iterator[None]:
+    """Let what libraries and child processes write to descriptor 1 go to standard error."""
+    try:
+        saved = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:  # one of both is closed
+        yield
+        return
+    try:
+        yield
+    finally:
+        ctypes.CDLL(None).fflush(None)
+        if sys.__stdout__ is not None:
+            with suppress(ValueError):  # it is closed
+                sys.__stdout__.flush()
+        os.dup2(saved, 1)
+        os.close(saved)
 
 
 def _import(module_name: str) -> Any:

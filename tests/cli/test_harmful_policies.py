@@ -17,6 +17,7 @@ from tests.command_line import RAY_SIM, WEEK
 HARMFUL = '''
 import ctypes
 import os
+import sys
 from pathlib import Path
 
 from ray_sim.policies.fifo import Fifo
@@ -42,6 +43,11 @@ class Asked(Fifo):
 class Prints(Asked):
     def harm(self):
         print("when asked")
+        os.write(1, b"raw\n")
+        sys.__stdout__.write("original\n")
+        os.system("echo child")
+        ctypes.CDLL(None).puts(b"from C")
+        os.umask(0o777)
 
 
 class Exits(Asked):
