@@ -301,10 +301,10 @@ def test_even_placement_beats_its_alternatives() -> None:
     "params",
     [
         {"remaining": "known", "normalise": "amount"},
-        {"misfit": "wait"},
-        {"keep_places": False},
+        {"as_published": True},
+        {"keep_places": False, "job_order": "tasks"},
         {"allocation": "drf"},
-        {"allocation": "tetris", "least_stay_s": 900},
+        {"allocation": "tetris", "least_stay_s": 900, "least_stay_by": "length"},
         {"speed_error": 0.3, "convergence_error": 0.3},
     ],
 )
@@ -314,6 +314,19 @@ def test_every_choice_lets_all_jobs_end(params: dict[str, object]) -> None:
     share = elastic_of(result).restart_share
     assert share is not None
     assert 0 < share < 0.2
+
+
+def test_as_published_is_the_paper_s_options_and_each_may_be_given_otherwise() -> None:
+    published = {"normalise": "amount", "misfit": "wait", "keep_places": False}
+    ours = {"normalise": "share", "misfit": "shrink", "keep_places": True}
+    world = mixed_world(1, {"restart_cost_s": 20})
+
+    def events(**params: object) -> pl.DataFrame:
+        return run_world(world, create_policy("optimus", params)).events
+
+    assert events(as_published=True).equals(events(**published))
+    assert events(as_published=True, **ours).equals(events())
+    assert not events(as_published=True).equals(events())
 
 
 def test_a_run_without_servers_ends() -> None:

@@ -313,7 +313,13 @@ def place_each_alone(
 
 @outlined
 def place_all(
-    rule: int, demands: Demands, resource: int, shrink: bool, servers: FreeServers, placed: Placed
+    rule: int,
+    demands: Demands,
+    resource: int,
+    shrink: bool,
+    idle: bool,
+    servers: FreeServers,
+    placed: Placed,
 ) -> None:
     """Place the jobs one after the other into ``placed``; ``servers.free`` is what they leave.
 
@@ -325,6 +331,7 @@ def place_all(
     rule : EVEN, SPREAD or PACK
     resource : resource that orders the servers
     shrink : whether a job that does not fit is placed with fewer tasks; else it gets nothing
+    idle : whether, if no job has a place, the first one that can be placed with fewer tasks is
     """
     placed.size[0] = 0
     _order_all(servers, resource)
@@ -335,3 +342,7 @@ def place_all(
             _stay_or_move(rule, demands, job, resource, servers, placed)
         elif rule != EVEN or not _place_evenly(demands, job, len(servers.free), resource, servers, placed):
             _place_in_turn(rule, demands, job, resource, shrink, servers, placed)
+    if idle:
+        for job in range(len(demands.tasks)):
+            if placed.size[0] == 0 and demands.tasks[job, WORKER] > 0:
+                _place_in_turn(rule, demands, job, resource, True, servers, placed)

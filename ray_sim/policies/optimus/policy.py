@@ -20,7 +20,15 @@ from ray_sim.model.units import (
 )
 from ray_sim.policies.optimus.allocation import Normalise
 from ray_sim.policies.optimus.allocation_kernels import Claims, steps_per_s
-from ray_sim.policies.optimus.interval import Choices, IntervalJobs, part_of, target_of, tasks_of
+from ray_sim.policies.optimus.interval import (
+    Choices,
+    IntervalJobs,
+    StayBy,
+    part_of,
+    stay_factors,
+    target_of,
+    tasks_of,
+)
 from ray_sim.policies.optimus.knowledge import (
     Knowledge,
     carried_over,
@@ -76,13 +84,16 @@ class Optimus(ElasticPolicy):
 
     def __init__(
         self,
+        as_published: bool = False,
         allocation: str = "optimus",
         remaining: str = "predicted",
-        normalise: Normalise = "share",
+        normalise: Normalise | None = None,
         placement: str = "even",
-        misfit: str = "shrink",
-        keep_places: bool = True,
+        misfit: str | None = None,
+        keep_places: bool | None = None,
+        job_order: str = "demand",
         least_stay_s: float = 0.0,
+        least_stay_by: StayBy = "same",
         young_factor: float = 0.95,
         most_epochs: float = 100.0,
         slow_above: float = 2.0,
@@ -95,11 +106,13 @@ class Optimus(ElasticPolicy):
         if not self._predicts:
             self.sees = (self.sees - {"losses"}) | {"work_left"}
         self._allocation = allocation
-        self._normalise: Normalise = normalise
+        self._normalise: Normalise = normalise or ("amount" if as_published else "share")
         self._placement = placement
-        self._shrink = misfit == "shrink"
-        self._keep_places = keep_places
+        self._shrink = (misfit or ("wait" if as_published else "shrink")) == "shrink"
+        self._keep_places = not as_published if keep_places is None else keep_places
+        self._by_demand = job_order == "demand"
         self._least_stay_us = int(seconds_to_us(least_stay_s))
+        self._least_stay_by = least_stay_by
         self._young_factor = young_factor
         self._most_epochs = most_epochs
         self._slow_above = slow_above
@@ -121,6 +134,7 @@ class Optimus(ElasticPolicy):
             placement=self._placement,
             shrink=self._shrink,
             keep_places=self._keep_places,
+            by_demand=self._by_demand,
         )
 
     def decide(self, view: ElasticView) -> ElasticDecision:
@@ -132,9 +146,10 @@ class Optimus(ElasticPolicy):
         slow = view.slowdown(jobs) > self._slow_above
         self._learn(view, jobs, held, useful, slow)
         known = self._known
-        stays = (held[:, WORKER] > 0) & (view.now_us - known.changed_us < self._least_stay_us)
-        asked = view.jobs.gang[jobs, WORKER]
-        interval = IntervalJobs(self._claims(view, jobs, useful), asked, placements, held, stays)
+        claims, asked = self._claims(view, jobs, useful), view.jobs.gang[jobs, WORKER]
+        least_us = self._least_stay_us * stay_factors(claims, held, self._least_stay_by)
+        stays = (held[:, WORKER] > 0) & (view.now_us - known.changed_us < least_us)
+        interval = IntervalJobs(claims, asked, placements, held, stays)
         target = self._target(view, jobs, interval)
         replaced = slow & known.was_slow
         self._counts[_REPLACED] += replaced.sum()
