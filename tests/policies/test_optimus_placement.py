@@ -36,7 +36,7 @@ def put(
     """Rows of jobs, by number of tasks, whose tasks take one quantum each unless said otherwise."""
     each = quanta or [[[1], [1]]] * len(tasks)
     at_home = table_of(home or [])
-    found = place(
+    found, _ = place(
         *(np.array(tasks), np.array(each), at_home, np.array(free), resource),
         rule=rule,
         size=np.array(tasks).sum(axis=1),
@@ -296,7 +296,9 @@ def test_the_kernel_does_what_the_paper_tells(
     size = dominant_shares(tasks, quanta, free.sum(axis=0)) if by_demand else tasks.sum(axis=1)
 
     def found(rule: str) -> list[Row]:
-        rows = place(tasks, quanta, NOWHERE, free, resource, rule=rule, size=size, shrink=shrink, idle=idle)
+        rows, _ = place(
+            tasks, quanta, NOWHERE, free, resource, rule=rule, size=size, shrink=shrink, idle=idle
+        )
         return [(job, server, role, count) for job, server, role, count in rows_in(rows)]
 
     expected = plain(tasks, quanta, free, resource, by_demand=by_demand, shrink=shrink, idle=idle)

@@ -91,6 +91,10 @@ class Target(NamedTuple):
     """Number of jobs that get fewer tasks than allocated, for lack of room."""
     without_room: int
     """Number of jobs that get no tasks although some were allocated."""
+    tasks: int
+    """Number of tasks allocated."""
+    steps: int
+    """Operations of the placement, see `FreeServers`, and a gain for each job and each task."""
 
 
 def target_of(interval: IntervalJobs, servers: IntArray, capacity: IntArray, choices: Choices) -> Target:
@@ -117,7 +121,7 @@ def target_of(interval: IntervalJobs, servers: IntArray, capacity: IntArray, cho
         tasks[others] = _allocated(mine, interval.asked[others], capacity, room, choices)
     same = choices.keep_places & (tasks == interval.held).all(axis=1)
     home = placements.where(same[placements.job])
-    placed = place(
+    placed, steps = place(
         tasks,
         claims.demand,
         home,
@@ -132,7 +136,8 @@ def target_of(interval: IntervalJobs, servers: IntArray, capacity: IntArray, cho
     without = (tasks[:, WORKER] > 0) & ~np.isin(np.arange(len(tasks)), placed.job)
     found = PlacementTable.joined([staying, placed])
     found = replace(found, server=servers[found.server])
-    return Target(found, int((missing & ~without).sum()), int(without.sum()))
+    n = int(tasks.sum())
+    return Target(found, int((missing & ~without).sum()), int(without.sum()), n, steps + n + len(tasks))
 
 
 def _allocated(

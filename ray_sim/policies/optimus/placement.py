@@ -65,8 +65,8 @@ def place(
     size: IntArray | FloatArray,
     shrink: bool,
     idle: bool,
-) -> PlacementTable:
-    """Placements by job number, sorted; jobs without any wait.
+) -> tuple[PlacementTable, int]:
+    """Placements by job number, sorted, and the number of steps taken; jobs without any placement wait.
 
     Jobs are placed by their size, the smallest first, ties by their order. By the rule ``even``
     task i of each role goes to server i mod k of the k freest, for the least k with which all fit; if there
@@ -102,7 +102,8 @@ def place(
     )
     place_all(RULES[rule], demands, resource, shrink, idle, floor, placed)
     n = int(placed.size[0])
-    return _merged(order[placed.job[:n]], placed.server[:n], placed.role[:n], placed.tasks[:n])
+    found = _merged(order[placed.job[:n]], placed.server[:n], placed.role[:n], placed.tasks[:n])
+    return found, int(floor.steps[0])
 
 
 def place_alone(tasks: IntArray, quanta: IntArray, capacity: IntArray) -> PlacementTable:
@@ -133,6 +134,7 @@ def _floor(free: IntArray, least: IntArray) -> FreeServers:
         size=np.zeros(1, np.int64),
         least=least,
         chosen=np.empty(n_servers, np.int64),
+        steps=np.zeros(1, np.int64),
     )
 
 

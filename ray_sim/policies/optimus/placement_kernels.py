@@ -43,6 +43,8 @@ class FreeServers(NamedTuple):
     """(R,) minimum over jobs of the demand of one task of each role: with less no job has room."""
     chosen: I64
     """(S,) work space: chosen servers from the front, passed-over servers from the end."""
+    steps: I64
+    """(1,) servers looked at or put in order so far, the operations of a placement."""
 
 
 class Placed(NamedTuple):
@@ -60,6 +62,7 @@ class Placed(NamedTuple):
 @kernel
 def holds(servers: FreeServers, server: int, quanta: I64, workers: int, ps: int) -> bool:
     """Whether a server has room for these numbers of workers and parameter servers."""
+    servers.steps[0] += 1
     for r in range(quanta.shape[1]):
         demand = workers * quanta[WORKER, r] + ps * quanta[PARAMETER_SERVER, r]
         if demand > servers.free[server, r]:
@@ -95,6 +98,7 @@ def _add_row(placed: Placed, job: int, server: int, role: int, tasks: int) -> No
 @kernel
 def _order(servers: FreeServers, server: int, resource: int) -> None:
     """Insert a server into the heap, or move it, by its free quanta; O(log S)."""
+    servers.steps[0] += 1
     key = -servers.free[server, resource]
     if servers.position[server] >= 0:
         rekey(servers.heap, 0, servers.size[0], servers.position, servers.key, server, key)

@@ -59,8 +59,8 @@ from ray_sim.policy_api import (
 _MOST_WORKERS = 2**20
 """Bound on the workers of an asynchronous job."""
 
-_COUNTS = ("slow_workers_replaced", "shrunk_for_room", "without_room")
-_REPLACED, _SHRUNK, _WITHOUT_ROOM = range(3)
+_COUNTS = ("slow_workers_replaced", "shrunk_for_room", "without_room", "most_tasks", "most_steps")
+_REPLACED, _SHRUNK, _WITHOUT_ROOM, _TASKS, _STEPS = range(5)
 
 
 class Optimus(ElasticPolicy):
@@ -236,6 +236,8 @@ class Optimus(ElasticPolicy):
             found.append(replace(placed, job=members[placed.job]))
             self._counts[_SHRUNK] += target.shrunk
             self._counts[_WITHOUT_ROOM] += target.without_room
+            largest = self._counts[_TASKS:]
+            np.maximum(largest, (target.tasks, target.steps), out=largest)
         every = PlacementTable.joined(found).in_order()
         ptr = np.searchsorted(every.job, np.arange(len(jobs) + 1))
         return Rows(ptr, every.server, every.role, every.count)
@@ -251,7 +253,9 @@ class Optimus(ElasticPolicy):
         self._counts = state["counts"].copy()
 
     def counts(self) -> dict[str, int]:
-        """Return counts of replaced slow workers, and of jobs with fewer tasks than allocated or none."""
+        """Return counts of replaced slow workers and of jobs with fewer tasks than allocated or none, and the
+        most tasks and steps of a decision in one partition.
+        """
         return dict(zip(_COUNTS, self._counts.tolist(), strict=True))
 
 
