@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from ray_sim.siblings import ALWAYS, UnderRaySim, import_sibling
@@ -81,8 +80,6 @@ _HOMES = {
     "sweep": "ray_sim.interface.studies",
 }
 
-_OLD_NAMES = {"GrantedWorld": "PolicyContext"}
-
 __all__ = [
     "ChunkedDecision",
     "ChunkedPolicy",
@@ -124,13 +121,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that `ray-sim --help` loads nothing heavy."""
-    if name in _OLD_NAMES:
-        warnings.warn(
-            f"ray_sim.{name} is now ray_sim.{_OLD_NAMES[name]}; the old name goes with the next version",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        name = _OLD_NAMES[name]
     if name == "plots":
         return importlib.import_module("ray_sim.plots")
     if name not in _HOMES:

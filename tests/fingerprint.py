@@ -85,7 +85,11 @@ WORLDS: Mapping[str, Mapping[str, NewWorld]] = {
 
 OTHER_NUMBERS: Mapping[str, tuple[Mapping[str, object], ...]] = {
     "las": ({"limits_gpu_s": [60.0, 600.0]}, {"knob": 2.0}),
-    "a_online": ({"deadlines": "danger", "slack": 4.0}, {"exact_q": True, "preempt": False}),
+    "a_online": (
+        {"deadlines": "danger", "slack": 4.0, "preempt": True},
+        {"exact_q": True},
+        {"uploads": "ignored"},
+    ),
     "drf": ({"most_workers": 2},),
     "tetris": ({"work_weight": 0.2},),
     "dorm": ({"theta1": 0.3, "theta2": 0.5},),

@@ -123,7 +123,8 @@ def _facts_of(
     if is_directory and (path / PLAN).exists():
         from ray_sim.experiments.sweep_info import describe_sweep
 
-        return describe_sweep(path), []
+        described = describe_sweep(path)
+        return described, [f"results of other versions: {each}" for each in described.other_versions]
     if is_directory:
         from ray_sim.experiments.results.result_files import (
             StoredRun,

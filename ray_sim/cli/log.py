@@ -33,14 +33,17 @@ def log(
 
     Example: ray-sim log results/monday results/tuesday --experiment week
     """
-    from ray_sim.cli.console import print_json, print_rows
+    from ray_sim.cli.console import print_json, print_rows, say
 
     logged = _log(directories, experiment)
     if json_output:
         print_json(logged.to_dict())
     else:
-        shown = {label: value for label, value in logged.to_dict().items() if label != "damaged"}
+        hidden = {"damaged", "other_versions"}
+        shown = {label: value for label, value in logged.to_dict().items() if label not in hidden}
         print_rows((label, value) for label, value in shown.items() if value is not None)
+    for versions in logged.other_versions:
+        say(f"warning: logged results are of other versions: {versions}")
     for problem in logged.damaged:
         sys.stderr.write(f"error: {problem}; run it again with ray-sim sweep --resume\n")
     if logged.damaged:

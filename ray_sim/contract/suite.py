@@ -19,7 +19,7 @@ from ray_sim.engine.compiled import why_general
 from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.kinds.registry import declarable
-from ray_sim.engine.policy_calls import named_failures, timeline_method
+from ray_sim.engine.policy_calls import named_failures
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import LocalFleet
@@ -190,7 +190,7 @@ def _leaves_alone(world: World, policy: Policy) -> None:
         check(f"at {view.now_us} us decide")
         simulation.apply(decision)
     before = simulation.state_of_world()
-    for method in ("counts", "figures", "warnings", timeline_method(policy)):
+    for method in ("counts", "figures", "warnings", "timeline_columns"):
         with named_failures(policy):
             getattr(policy, method)()
     check("counts, figures, warnings or timeline columns")

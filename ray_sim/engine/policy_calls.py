@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -122,7 +121,7 @@ def report_of(policy: Policy, of_kind: Collection[str]) -> PolicyReport:
             counts=_by_name(policy, "counts", "a whole number below 2^63", _whole),
             timeline_columns=_by_name(
                 policy,
-                timeline_method(policy),
+                "timeline_columns",
                 "a pair of arrays of one length: whole instants that rise, and numbers; under a name that "
                 "the timeline has not yet",
                 lambda name, value: None if name in of_kind else _column(name, value),
@@ -130,31 +129,6 @@ def report_of(policy: Policy, of_kind: Collection[str]) -> PolicyReport:
             figures=_by_name(policy, "figures", "a finite number", _finite),
             warnings=_warnings(policy),
         )
-
-
-def timeline_method(policy: Policy) -> str:
-    """Name of the policy's method that returns columns for the timeline.
-
-    It is ``timeline_columns``, or its old name ``course``, with a warning, if the policy overrides that.
-
-    Raises
-    ------
-    RunFailedError : it overrides both
-    """
-    overridden = type(policy).timeline_columns is not Policy.timeline_columns
-    if not callable(getattr(policy, "course", None)):
-        return "timeline_columns"
-    if overridden:
-        raise RunFailedError(
-            f"policy {name_of(policy)} has `course` and `timeline_columns`, its new name; remove `course`"
-        )
-    warnings.warn(
-        f"policy {name_of(policy)}: `course` is now `timeline_columns`; the old name goes with the next "
-        "version",
-        FutureWarning,
-        stacklevel=2,
-    )
-    return "course"
 
 
 def mapping_of(policy: Policy, method: str) -> dict[str, Any]:

@@ -43,7 +43,7 @@ from workloads.synthetic.drawn_jobs import check_whole
 MAX_CONFIGURATIONS = 100_000
 """Largest number of configurations; a larger one is taken for an error in an axis."""
 
-FIGURE_BLOCKS = ("figure", "shape")
+FIGURE_BLOCKS = ("figure", "shape", "choices")
 """Keys with which a sweep file is also a figure file, see docs/reproduce.md."""
 
 _Parsed = TypeVar("_Parsed")

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ray_sim.experiments.results.result_files import read_summary
+from ray_sim.experiments.results.stale_runs import other_versions
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import RaySimError
@@ -202,6 +203,8 @@ class SweepInfo:
     """Seeds of the runs that draw."""
     rankings: tuple[Ranking, ...]
     """Ranking of the policies so far, of each workload, cluster and setting."""
+    other_versions: tuple[str, ...]
+    """Packages, and our code, of which results have other versions than runs would have now."""
 
     def rows(self) -> list[tuple[str, object]]:
         """Label and value of each line of the printed table."""
@@ -248,18 +251,20 @@ def describe_sweep(directory: Path) -> SweepInfo:
     name, entries = store.read_plan()
     standings = Standings(store, entries)
     standings.update()
-    failed = sum(outcome.error is not None for outcome in store.outcomes(entries))
+    outcomes = list(store.outcomes(entries))
+    finished = [outcome.entry for outcome in outcomes if outcome.error is None]
     return SweepInfo(
         name=name,
         runs=len(entries),
         done=standings.done,
-        failed=failed,
+        failed=len(outcomes) - len(finished),
         workloads=_each(entry.workload for entry in entries),
         clusters=_each(entry.cluster for entry in entries),
         settings=_each(entry.setting for entry in entries),
         policies=_each(entry.policy for entry in entries),
         seeds=tuple(sorted({entry.seed for entry in entries if entry.seed is not None})),
         rankings=tuple(standings.rankings()),
+        other_versions=tuple(other_versions(store, finished)),
     )
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.deadline_urgency import DeadlineUrgency
+from ray_sim.policies.shared.chunk_dispatch import PREEMPT
 from ray_sim.policies.shared.greedy_dispatch import GreedyDispatch
 from ray_sim.policies.shared.parameter_servers import Pick
 from ray_sim.policy_api import (
@@ -45,9 +46,7 @@ class AOnline(GreedyDispatch):
 
     name: ClassVar[str] = "a_online"
     section: ClassVar[str] = "docs/models/a_online.md#algorithm (Wang et al., JSAC 2022)"
-    summary: ClassVar[str] = (
-        "each chunk where it adds least to flow times, edge or cloud; fastest first, preemptive"
-    )
+    summary: ClassVar[str] = "each chunk where it adds least to flow times, edge or cloud; fastest first"
     sees: frozenset[str] = GreedyDispatch.sees | {"deadline"}
     uses_seed: ClassVar[bool] = True
     parameters: ClassVar[tuple[Parameter, ...]] = (
@@ -69,12 +68,14 @@ class AOnline(GreedyDispatch):
             source="docs/models/a_online.md#order-on-a-worker; rate as Wang et al., fifo is an ablation",
             choices=("rate", "fifo"),
         ),
+        PREEMPT,
         Parameter(
-            "preempt",
-            "bool",
-            True,
-            "whether a faster chunk preempts a slower one that has run, or waits for its end",
-            source="docs/models/a_online.md#our-choices, C5",
+            "uploads",
+            "choice",
+            "counted",
+            "whether earlier chunks that are still in upload at the end of a chunk's own count in its Q",
+            source="docs/models/a_online.md#our-choices, C4",
+            choices=("counted", "ignored"),
         ),
         Parameter(
             "mixed_cloud",
@@ -87,8 +88,7 @@ class AOnline(GreedyDispatch):
             "exact_q",
             "bool",
             False,
-            "use the exact change of the total instead of the four terms, which leave out chunks that are "
-            "uploaded later",
+            "use the exact change of the total instead of the four terms",
             source="docs/models/a_online.md#our-choices, C4",
         ),
         Parameter(
@@ -116,7 +116,8 @@ class AOnline(GreedyDispatch):
         self,
         dispatch: str = "greedy",
         queue: str = "rate",
-        preempt: bool = True,
+        preempt: bool = False,
+        uploads: str = "counted",
         mixed_cloud: bool = True,
         exact_q: bool = False,
         deadlines: str = "none",
@@ -127,7 +128,7 @@ class AOnline(GreedyDispatch):
                 "exact_q: the exact change assumes queues by rate; set queue=rate or exact_q=false"
             )
         self._rule, self._by_rate = _RULES[dispatch], queue == "rate"
-        self.mixed, self._exact = mixed_cloud, exact_q
+        self.mixed, self._exact, self._counted = mixed_cloud, exact_q, uploads == "counted"
         self.overtake = preempt and self._by_rate
         self._urgency = DeadlineUrgency(slack) if deadlines == "danger" else None
         self._betas = np.zeros((64, 2))
@@ -194,6 +195,7 @@ class AOnline(GreedyDispatch):
             exact=self._exact,
             given_workers=drawn,
             dispatched=sent,
+            counted=self._counted,
         )
         return view.increments(query)
 

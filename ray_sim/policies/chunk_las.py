@@ -23,7 +23,7 @@ class ChunkLas(ReorderedQueues):
 
     name: ClassVar[str] = "chunk_las"
     section: ClassVar[str] = "docs/models/baselines.md#chunks-by-their-finish"
-    summary: ClassVar[str] = "earliest finish, edge or cloud; job with least training done first, preemptive"
+    summary: ClassVar[str] = "earliest finish, edge or cloud; job with least training done first"
 
     def job_keys(self, work: ChunkWork) -> IntArray:
         """Sort by training done, in microseconds."""

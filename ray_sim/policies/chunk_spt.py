@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ray_sim.policies.shared.chunk_dispatch import LeastLoaded
+from ray_sim.policies.shared.chunk_dispatch import PREEMPT, LeastLoaded
 from ray_sim.policy_api import Parameter
 
 
@@ -16,19 +16,10 @@ class ChunkSpt(LeastLoaded):
 
     name: ClassVar[str] = "chunk_spt"
     section: ClassVar[str] = "docs/models/baselines.md#chunk-fifo-and-chunk-spt"
-    summary: ClassVar[str] = "each chunk to the least loaded worker, shortest first, preemptive"
-    parameters: ClassVar[tuple[Parameter, ...]] = (
-        Parameter(
-            "preempt",
-            "bool",
-            True,
-            "true: a shorter chunk preempts a longer one, which continues later; false: it waits for the end "
-            "of the chunk that runs",
-            source="docs/models/baselines.md#chunk-fifo-and-chunk-spt",
-        ),
-    )
+    summary: ClassVar[str] = "each chunk to the least loaded worker, shortest first"
+    parameters: ClassVar[tuple[Parameter, ...]] = (PREEMPT,)
 
-    def __init__(self, preempt: bool = True) -> None:
+    def __init__(self, preempt: bool = False) -> None:
         self.overtake = preempt
 
     def key(self, length_us: int) -> int:

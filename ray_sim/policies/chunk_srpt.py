@@ -23,7 +23,7 @@ class ChunkSrpt(ReorderedQueues):
 
     name: ClassVar[str] = "chunk_srpt"
     section: ClassVar[str] = "docs/models/baselines.md#chunks-by-their-finish"
-    summary: ClassVar[str] = "earliest finish, edge or cloud; job with least work left first, preemptive"
+    summary: ClassVar[str] = "earliest finish, edge or cloud; job with least work left first"
 
     def job_keys(self, work: ChunkWork) -> IntArray:
         """Sort by work left, in microseconds."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -134,33 +133,8 @@ def _is_policy(value: object) -> bool:
 
 def _checked(ref: str, value: object) -> type[Policy]:
     if isinstance(value, type) and issubclass(value, Policy):
-        _heed_old_names(value)
         return value
     raise InvalidInputError(f"policy '{ref}' is not a subclass of ray_sim.Policy, found {value!r}")
-
-
-def _heed_old_names(policy: type[Policy]) -> None:
-    """Take ``elastic = True`` and ``chunked = True``, which base classes say now, with a warning.
-
-    Raises
-    ------
-    InvalidInputError : the base class says otherwise
-    """
-    for old in sorted(SCHEDULES & vars(policy).keys()):
-        value = getattr(policy, old)
-        if isinstance(value, bool) and policy.schedules not in (Policy.schedules, old if value else None):
-            raise InvalidInputError(
-                f"policy {policy.__name__} has `{old} = {value}`, but its base class is for "
-                f"{policy.schedules} jobs; remove `{old}`"
-            )
-        if value is True:
-            warnings.warn(
-                f"policy {policy.__name__}: `{old} = True` is now the base class "
-                f"ray_sim.{old.capitalize()}Policy; the old way goes with the next version",
-                FutureWarning,
-                stacklevel=2,
-            )
-            policy.schedules = old
 
 
 def create_policy(ref: str, params: Mapping[str, object] | None = None) -> Policy:

@@ -11,6 +11,9 @@ from ray_sim.reports.interval_text import interval_text
 from ray_sim.reports.page import Cell, Page, Picture, Section, Table
 from ray_sim.reports.shapes import JudgedCheck, ShapeVerdict
 
+_UNDER = tuple(each for each in ShapeVerdict if each is not ShapeVerdict.DEPENDS)
+"""Verdicts under an alternative."""
+
 RULE = (
     "Values are paired by seed. A comparison counts if its sign-flip test, after Holm's correction over the "
     "check, gives p of at most 5 % and the 95 % interval leaves out the end of the statement."
@@ -67,7 +70,14 @@ def check_table(check: JudgedCheck) -> Table:
 
 def check_note(check: JudgedCheck) -> str:
     """Verdict with the paper's numbers, the seeds that would decide it, what has no test, and the reason."""
-    parts = [f"{check.name}: {check.verdict}."]
+    parts = [f"{check.name}: {check.verdict}{', ' if check.turned_by else ''}{', '.join(check.turned_by)}."]
+    parts += [
+        f"{each.choice}, {each.name}: {each.verdict}."
+        for each in check.alternatives
+        if each.choice in check.turned_by
+    ]
+    if check.open_alternatives:
+        parts.append(f"Undecided under {check.open_alternatives} of {len(check.alternatives)} alternatives.")
     if check.published is not None:
         parts.append(f"Published: {check.published}.")
     if check.verdict is ShapeVerdict.UNDECIDED:
@@ -93,8 +103,26 @@ def _figure(index: int, result: FigureResult) -> Section:
         ),
         pictures=tuple(drawn),
         pictures_first=True,
-        tables=(*tables, *map(check_table, result.checks)),
+        tables=(*tables, *_choices(result), *map(check_table, result.checks)),
     )
+
+
+def _choices(result: FigureResult) -> list[Table]:
+    """One row per alternative of a choice: the statements by their verdict under it."""
+    rows = []
+    for choice in result.choices:
+        for name in choice.alternatives:
+            under = [
+                found
+                for check in result.checks
+                for found in check.alternatives
+                if (found.choice, found.name) == (choice.id, name)
+            ]
+            counts = [sum(each.verdict is verdict for each in under) for verdict in _UNDER]
+            numbers = (Cell(number(count), is_number=True) for count in counts)
+            rows.append((*map(Cell, (choice.id, choice.ours, name)), *numbers, Cell(choice.source)))
+    columns = ("choice", "ours", "alternative", *map(str, _UNDER), "source of the doubt")
+    return [Table(columns, tuple(rows))] if rows else []
 
 
 def _caption(result: FigureResult) -> str:

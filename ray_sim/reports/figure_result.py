@@ -38,6 +38,17 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
+class FigureChoice:
+    """What the paper leaves open, and what the figure does."""
+
+    id: str
+    ours: str
+    source: str
+    """Source of the doubt."""
+    alternatives: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FigureResult:
     """A figure on our runs. Without verdicts if it is quick or has no runs."""
 
@@ -59,6 +70,7 @@ class FigureResult:
     done: int
     missing: Mapping[str, str]
     """Where each file comes from that is not here, by name; the figure did not run if there is any."""
+    choices: tuple[FigureChoice, ...] = ()
     error: str | None = None
     """Why the figure cannot be judged."""
     completions: str | None = None
@@ -104,7 +116,7 @@ class FigureResult:
         parts = [
             f"{verdict.capitalize()}: {'; '.join(names)}."
             for verdict in ShapeVerdict
-            if (names := [_with_seeds(check) for check in self.checks if check.verdict is verdict])
+            if (names := [_with_remark(check) for check in self.checks if check.verdict is verdict])
         ]
         if self.done < self.planned:
             parts.append(f"{self.planned - self.done} of {self.planned} runs are missing.")
@@ -127,7 +139,9 @@ class FigureResult:
         return {**asdict(self), "answer": self.answer}
 
 
-def _with_seeds(check: JudgedCheck) -> str:
+def _with_remark(check: JudgedCheck) -> str:
+    if check.verdict is ShapeVerdict.DEPENDS:
+        return f"{check.name} ({', '.join(check.turned_by)})"
     if check.verdict is not ShapeVerdict.UNDECIDED:
         return check.name
     return f"{check.name} ({check.seeds} seeds; {seeds_text(check.seeds_needed)})"

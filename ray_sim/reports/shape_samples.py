@@ -22,6 +22,9 @@ X = bool | int | float | str | None
 Places = tuple[X, ...]
 """Values of x; a value at several is the mean over them."""
 
+Ends = tuple[float | None, float | None]
+"""Range of a number; None is an open end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Test:
@@ -83,11 +86,6 @@ class Samples:
         seeds = _common_seeds([part for cell in found for part in cell])
         return tuple(np.array([_mean_at(seed, cell) for seed in seeds], np.float64) for cell in found)
 
-    def pair(self, one: tuple[str, Places], other: tuple[str, Places]) -> tuple[FloatArray, FloatArray]:
-        """Values of two cells, see `paired`."""
-        first, second = self.paired(one, other)
-        return first, second
-
 
 def _mean_at(seed: int | None, parts: Sequence[Mapping[int | None, float]]) -> float:
     """Mean over the parts of a cell of the value with this seed, or of the only value."""
@@ -109,11 +107,9 @@ def difference(text: str, better: FloatArray, worse: FloatArray, sign: float = 1
     )
 
 
-def within(
-    text: str, value: FloatArray, low: float | None, high: float | None, values: ValueRange
-) -> Comparison:
-    """The mean is from low to high; None is an open end. The tests are by the interval of the mean."""
-    found = mean_interval(value, values)
+def mean_within(text: str, value: FloatArray, ends: Ends, values: ValueRange) -> Comparison:
+    """The mean is from one end to the other. The tests are by the interval of the mean."""
+    (low, high), found = ends, mean_interval(value, values)
     above = [] if low is None else [Test(value - low, _shifted(found, 1.0, -low))]
     below = [] if high is None else [Test(high - value, _shifted(found, -1.0, high))]
     return Comparison(text, _mean(value), found, _means(value), (*above, *below))
@@ -127,17 +123,18 @@ def _shifted(interval: ConfidenceInterval | None, sign: float, by: float) -> Con
     return ConfidenceInterval(low, high)
 
 
-def ratio(
-    text: str, above: FloatArray, below: FloatArray, low: float | None, high: float | None
-) -> Comparison:
-    """The ratio of the means is from low to high; without tests' values unless mean `below` is above 0."""
+def ratio_within(text: str, above: FloatArray, below: FloatArray, ends: Ends) -> Comparison:
+    """The ratio of the means is from one end to the other; not tested unless mean `below` is above 0."""
     positive = len(below) > 0 and float(np.mean(below)) > 0
+    over, under = (above, below) if positive else (above[:0], below[:0])
+    low, high = ends
+    tests = [*([] if low is None else [over - low * under]), *([] if high is None else [high * under - over])]
     return Comparison(
         text,
         ratio_of_means(above, below) if positive else None,
         ratio_interval(above, below) if positive else None,
         _means(above, below),
-        _ends(above, below, low, high) if positive else _ends(above[:0], below[:0], low, high),
+        tuple(map(Test.of, tests)),
         untested=len(below) > 0 and not positive,
     )
 
@@ -163,12 +160,6 @@ def _linear_ratio(above: FloatArray, below: FloatArray) -> FloatArray:
     centre = np.mean(above) / np.mean(below)
     values: FloatArray = centre + (above - centre * below) / np.mean(below)
     return values
-
-
-def _ends(above: FloatArray, below: FloatArray, low: float | None, high: float | None) -> tuple[Test, ...]:
-    from_low = [] if low is None else [above - low * below]
-    to_high = [] if high is None else [high * below - above]
-    return tuple(map(Test.of, (*from_low, *to_high)))
 
 
 def _mean(values: FloatArray) -> float | None:

@@ -5,16 +5,18 @@ The rule is written down in docs/reproduce.md, section "The verdict".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.shape_check import Check
-from ray_sim.reports.shape_samples import Comparison, Samples, Test, X
+from ray_sim.reports.shape_samples import Comparison, Test
 from ray_sim.reports.statistics import (
     LEVEL,
     ConfidenceInterval,
@@ -32,6 +34,8 @@ class ShapeVerdict(StrEnum):
 
     APPEARS = "appears"
     DOES_NOT_APPEAR = "does not appear"
+    DEPENDS = "depends on a choice"
+    """It appears or does not, and the opposite holds under an alternative to one of the figure's choices."""
     UNDECIDED = "undecided"
 
 
@@ -63,19 +67,42 @@ class JudgedComparison:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedCheck:
-    """A check with its verdict."""
+class Judged:
+    """A statement on some runs."""
 
-    name: str
-    kind: str
     verdict: ShapeVerdict
     seeds: int
     """Least number of seeds of a comparison."""
     seeds_needed: int | None
-    """Number of seeds that would decide an undecided check; None if it is decided or no number is known."""
+    """Number of seeds that would decide an undecided one; None if it is decided or no number is known."""
     comparisons: tuple[JudgedComparison, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAlternative(Judged):
+    """A statement under an alternative to a choice of its figure."""
+
+    choice: str
+    """Id of the choice."""
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedCheck(Judged):
+    """A check with its verdict."""
+
+    name: str
+    kind: str
     published: str | None
     because: str | None
+    turned_by: tuple[str, ...]
+    """Ids of the choices on which it depends."""
+    alternatives: tuple[JudgedAlternative, ...]
+
+    @property
+    def open_alternatives(self) -> int:
+        """Number of alternatives under which it is undecided."""
+        return sum(each.verdict is ShapeVerdict.UNDECIDED for each in self.alternatives)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,39 +125,72 @@ class _Test(Test):
         return Finding.FOR if interval.low > 0 else Finding.AGAINST
 
 
-def judge(check: Check, samples: Samples, xs: Sequence[X], *, lower: bool) -> JudgedCheck:
-    """Verdict of a check on the runs of its figure.
+def judge(
+    check: Check,
+    compared: Sequence[Comparison],
+    alternatives: Mapping[tuple[str, str], Sequence[Comparison]] = MappingProxyType({}),
+) -> JudgedCheck:
+    """Verdict of a check on the comparisons of its figure.
 
     Parameters
     ----------
-    samples : values of the check's metric
-    xs : all values of x of the figure, in order
-    lower : whether lower values of the metric are better
+    alternatives : comparisons of the same statement under each alternative, by the choice's id and its name;
+        Holm's correction is over all of them
     """
-    sign = -1.0 if lower else 1.0
-    compared = list(check.kind.comparisons(samples, check.groups(xs), sign))
-    tests = list(_adjusted(compared))
-    rest = iter(tests)
-    count = sum(len(each.tests) for each in compared if not each.exact)
-    judged = tuple(_judged(each, [next(rest) for _ in each.tests], count) for each in compared)
-    finding = _together([each.finding for each in judged])
+    (own,) = _judged([compared])
+    others = _judged([*alternatives.values()])
+    opposite = {ShapeVerdict.APPEARS, ShapeVerdict.DOES_NOT_APPEAR}
+    turned_by = [
+        choice
+        for (choice, _), other in zip(alternatives, others, strict=True)
+        if {own.verdict, other.verdict} == opposite
+    ]
     return JudgedCheck(
+        **{**_fields(own), "verdict": ShapeVerdict.DEPENDS if turned_by else own.verdict},
         name=check.name,
-        kind=check.kind_name,
-        verdict=_VERDICTS[finding],
-        seeds=min((each.seeds for each in judged), default=0),
-        seeds_needed=_seeds_needed(tests, count) if finding is Finding.OPEN else None,
-        comparisons=judged,
+        kind=check.statement,
         published=check.published,
         because=check.because,
+        turned_by=tuple(dict.fromkeys(turned_by)),
+        alternatives=tuple(
+            JudgedAlternative(**_fields(other), choice=choice, name=name)
+            for (choice, name), other in zip(alternatives, others, strict=True)
+        ),
     )
 
 
-_VERDICTS = {
-    Finding.FOR: ShapeVerdict.APPEARS,
-    Finding.AGAINST: ShapeVerdict.DOES_NOT_APPEAR,
-    Finding.OPEN: ShapeVerdict.UNDECIDED,
-}
+def _fields(judged: Judged) -> dict[str, Any]:
+    return {each.name: getattr(judged, each.name) for each in fields(judged)}
+
+
+def _judged(groups: Sequence[Sequence[Comparison]]) -> list[Judged]:
+    """Verdict of each group of comparisons, after Holm over the tests of all groups."""
+    compared = [each for group in groups for each in group]
+    tests = _adjusted(compared)
+    count = sum(len(each.tests) for each in compared if not each.exact)
+    return [
+        _verdict_of(group, [[next(tests) for _ in each.tests] for each in group], count) for group in groups
+    ]
+
+
+def _verdict_of(compared: Sequence[Comparison], tests: Sequence[Sequence[_Test]], count: int) -> Judged:
+    judged = tuple(_compared(each, found, count) for each, found in zip(compared, tests, strict=True))
+    verdict = _verdict([each.finding for each in judged])
+    undecided = verdict is ShapeVerdict.UNDECIDED
+    return Judged(
+        verdict=verdict,
+        seeds=min((each.seeds for each in judged), default=0),
+        seeds_needed=_seeds_needed([each for found in tests for each in found], count) if undecided else None,
+        comparisons=judged,
+    )
+
+
+def _verdict(findings: Sequence[Finding]) -> ShapeVerdict:
+    return {
+        Finding.FOR: ShapeVerdict.APPEARS,
+        Finding.AGAINST: ShapeVerdict.DOES_NOT_APPEAR,
+        Finding.OPEN: ShapeVerdict.UNDECIDED,
+    }[_together(findings)]
 
 
 def _together(findings: Sequence[Finding]) -> Finding:
@@ -161,7 +221,7 @@ def _p_value(values: FloatArray) -> float | None:
     return sign_flip_p_value(values, _STREAMS.generator("sign-flip")) if len(values) > 1 else None
 
 
-def _judged(compared: Comparison, tests: Sequence[_Test], count: int) -> JudgedComparison:
+def _compared(compared: Comparison, tests: Sequence[_Test], count: int) -> JudgedComparison:
     findings = [test.finding for test in tests]
     finding = _together(findings)
     p_holm = [test.p_holm for test in tests if test.p_holm is not None]

@@ -37,11 +37,20 @@ FIGURE = {
             "name": "SRTF waits on many",
             "range": {"of": "srtf", "between": [1, None]},
             "at": [2000],
-            "because": "so it is",
+            "because": "all count",
         },
         {"name": "all count", "metric": "jobs", "range": {"of": "fifo", "between": [19, 21]}},
     ],
+    "choices": [
+        {
+            "id": "C1",
+            "ours": "many servers",
+            "source": "the paper names no number",
+            "alternatives": {"few": {"clusters": {"many.yaml": "few.yaml"}}},
+        }
+    ],
 }
+VERDICTS = ["depends on a choice", "depends on a choice", "appears"]
 MISSING = {
     **FIGURE,
     "name": "trace",
@@ -71,7 +80,8 @@ def test_figures_run_are_judged_and_resume(folder: Path, capsys: pytest.CaptureF
     assert main(["reproduce", *files, "-o", "out", "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     mine, trace = content["figures"]
-    assert [check["verdict"] for check in mine["checks"]] == ["appears", "does not appear", "appears"]
+    assert [check["verdict"] for check in mine["checks"]] == VERDICTS
+    assert [check["turned_by"] for check in mine["checks"]] == [["C1"], ["C1"], []]
     assert (mine["done"], mine["planned"], trace["done"], trace["checks"]) == (32, 32, 0, [])
     assert trace["answer"] == "Not run, as data is missing. trace.parquet: https://example.org/trace"
 
@@ -99,20 +109,21 @@ def test_figures_run_are_judged_and_resume(folder: Path, capsys: pytest.CaptureF
     where = "shape[0].metric, check 'so': "
     assert unknown["error"].startswith(f"{others[0]}: {where}unknown metric 'queue_s.mena'")
     assert null["error"] == f"{others[1]}: {where}metric 'utility' is null in all runs"
-    assert [check["verdict"] for check in again["checks"]] == ["appears", "does not appear", "appears"]
+    assert [check["verdict"] for check in again["checks"]] == VERDICTS
     assert "Failed." in Path("out/reproduce.html").read_text()
     assert main(["reproduce", *files, "-o", "out", "--resume"]) == 0
     capsys.readouterr()
 
     page = Path("out/reproduce.html").read_text()
     assert "Queueing &lt;delay&gt;" in page
-    assert "SRTF waits on many: does not appear. Reason: so it is" in page
+    assert "SRTF waits on many: depends on a choice, C1. C1, few: appears. Reason: all count: appears" in page
+    assert "the paper names no number" in page
     assert f"ray-sim reproduce {files[0]}" in page
     assert str(folder) not in page.replace(f"ray-sim reproduce {folder}", "")
     assert main(["reproduce", files[0], "-o", "out", "--resume"]) == 0
     printed = capsys.readouterr()
     assert "32 of 32" in printed.out
-    assert "none waits on many: appears." in printed.out
+    assert "none waits on many: depends on a choice, C1." in printed.out
     assert Path("out/mine.html").exists()
 
 

@@ -26,6 +26,8 @@ class NaiveAOnline(NaiveWorld):
     due_us: Sequence[int] = ()
     """Deadlines of jobs in microseconds."""
     slack: Fraction = Fraction(2)
+    counted: bool = True
+    """Whether chunks that are still in upload at t0 count in increments."""
     in_danger: set[int] = field(default_factory=set)
 
     def decide(
@@ -126,7 +128,7 @@ class NaiveAOnline(NaiveWorld):
             )
             holder = kept.get(worker)
             serving = None if holder is None or holder.left == 0 else holder.order
-            q = increment(before, new, now, serving, preempt=self.overtake)
+            q = increment(before, new, now, serving, preempt=self.overtake, counted=self.counted)
             yield round(q * times.chunks * US), worker
 
     def _on_worker(self, chunk: Sent) -> OnWorker:

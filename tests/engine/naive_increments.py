@@ -60,11 +60,17 @@ def future(
 
 
 def increment(
-    on_worker: Sequence[OnWorker], new: OnWorker, now: int, serving: int | None, *, preempt: bool
+    on_worker: Sequence[OnWorker],
+    new: OnWorker,
+    now: int,
+    serving: int | None,
+    *,
+    preempt: bool,
+    counted: bool,
 ) -> Fraction:
-    """Q, in slots, by its four terms; C5 puts the chunk that runs when the upload ends first."""
+    """Q, in slots, by its four terms; C4 counts chunks in upload, C5 puts the chunk that runs at t0 first."""
     plan = future(on_worker, now, new.ready, serving, preempt=preempt)
-    there = [c for c in on_worker if c.ready <= new.ready and plan.left[c.order] > 0]
+    there = [c for c in on_worker if (counted or c.ready <= new.ready) and plan.left[c.order] > 0]
     first = [] if preempt else [c for c in there if c.order == plan.serving]
     faster = [c for c in there if c.key <= new.key and c not in first]
     slower = [c for c in there if c.key > new.key and c not in first]

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.world import World
@@ -36,9 +37,13 @@ def world_of(case: Case) -> World:
     )
 
 
-def naive_world(case: Case, due_us: IntArray) -> NaiveAOnline:
+def naive_world(case: Case, due_us: IntArray, *, counted: bool) -> NaiveAOnline:
     return NaiveAOnline(
-        **naive_facts(case), overtake=case.preempt, due_us=due_us.tolist(), slack=Fraction(case.slack)
+        **naive_facts(case),
+        overtake=case.preempt,
+        due_us=due_us.tolist(),
+        slack=Fraction(case.slack),
+        counted=counted,
     )
 
 
@@ -48,12 +53,13 @@ def due_at(world: World, *due_s: float) -> World:
     return replace(world, facts=facts)
 
 
-def assert_as_naive(case: Case) -> RunResult:
+def assert_as_naive(case: Case, *, counted: bool = True) -> RunResult:
     """Every chunk runs in the slots in which the naive simulator runs it, with any number of sites."""
     world = world_of(case)
     params = {"deadlines": "danger", "slack": case.slack, "preempt": case.preempt}
+    params["uploads"] = "counted" if counted else "ignored"
     result = replay(world, create_policy("a_online", params))
-    naive_policy = naive_world(case, np.array(due_us_of(world)))
+    naive_policy = naive_world(case, np.array(due_us_of(world)), counted=counted)
     naive = naive_policy.simulate(plan_of(case), SLOTS)
     for number, job in enumerate(case.jobs):
         for unit in range(job.chunks):
@@ -70,9 +76,11 @@ def assert_as_naive(case: Case) -> RunResult:
 
 @pytest.mark.slow
 @settings(max_examples=instances(300, 30), deadline=None)
-@given(case=cases())
-def test_jobs_in_danger_lose_servers_and_pay_for_preemptions_as_in_the_naive_simulator(case: Case) -> None:
-    assert_as_naive(case)
+@given(case=cases(), counted=st.booleans())
+def test_jobs_in_danger_lose_servers_and_pay_for_preemptions_as_in_the_naive_simulator(
+    case: Case, counted: bool
+) -> None:
+    assert_as_naive(case, counted=counted)
 
 
 @pytest.mark.parametrize("cost_s", [0, 4, 25])

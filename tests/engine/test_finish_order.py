@@ -27,8 +27,9 @@ def test_every_chunk_runs_in_the_slots_of_the_naive_simulator_with_any_number_of
     world = chunk_world(
         case.jobs, case.servers, slot_s=1, changes=case.changes, preemption_cost_s=case.cost_s
     )
-    result = replay(world, create_policy(policy))
-    twin = NaiveFinishOrder(**naive_facts(case), overtake=key is not None, key=key)
+    params = {} if key is None else {"preempt": case.preempt}
+    result = replay(world, create_policy(policy, params))
+    twin = NaiveFinishOrder(**naive_facts(case), overtake=key is not None and case.preempt, key=key)
     naive = twin.simulate(plan_of(case), SLOTS)
     for number, job in enumerate(case.jobs):
         for unit in range(job.chunks):
@@ -36,4 +37,6 @@ def test_every_chunk_runs_in_the_slots_of_the_naive_simulator_with_any_number_of
             ran = [slot for begin, end in runs for slot in range(int(begin), int(end))]
             assert ran == naive.ran(number, unit)
     assert result.summary.preemptions == naive.preemptions
-    assert fingerprint(replay(world, create_policy(policy), sites=len(case.servers))) == fingerprint(result)
+    assert fingerprint(replay(world, create_policy(policy, params), sites=len(case.servers))) == fingerprint(
+        result
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -93,6 +94,7 @@ def ask(
     rule: Rule = Rule.CHEAPEST,
     preempt: bool = True,
     exact: bool = False,
+    counted: bool = True,
     dispatched: DispatchedChunks = NOTHING,
     given_workers: IntArray = NOTHING.worker,
     may_train: IntArray | None = None,
@@ -111,6 +113,7 @@ def ask(
         exact=exact,
         given_workers=given_workers,
         dispatched=dispatched,
+        counted=counted,
     )
     kinds = np.zeros(workers, dtype=np.int64)
     of = np.arange(workers) if may_train is None else may_train
@@ -118,34 +121,49 @@ def ask(
 
 
 def q_of(
-    queues: ChunkQueues, now: int, new: OnWorker, *, preempt: bool = True, exact: bool = False
+    queues: ChunkQueues,
+    now: int,
+    new: OnWorker,
+    *,
+    preempt: bool = True,
+    exact: bool = False,
+    counted: bool = True,
 ) -> Fraction:
     """Q in slots."""
-    return Fraction(int(ask(queues, now, new, preempt=preempt, exact=exact)[0, 2]), SLOT * new.chunks)
+    asked = ask(queues, now, new, preempt=preempt, exact=exact, counted=counted)
+    return Fraction(int(asked[0, 2]), SLOT * new.chunks)
 
 
 # --- worked examples
 
 
-def test_the_increments_of_the_papers_first_example() -> None:
-    # 2.A: 0.5 + 0 + 2 + 0 = 2.5; 1 + 0 + 2 + 2 (1/2)(2/4) = 3.5; 0.25 + (2 + 1) / 4 + 0.75 + 0 = 1.75.
+@pytest.mark.parametrize(("preempt", "second"), [(True, 3.5), (False, 5.0)])
+@pytest.mark.parametrize("counted", [True, False])
+def test_the_increments_of_the_papers_first_example(preempt: bool, second: float, counted: bool) -> None:
+    # 2.A: 0.5 + 0 + 2 + 0 = 2.5; 1 + 0 + 2 + 2 (1/2)(2/4) = 3.5, or behind the running chunk 1 + 2 + 2 = 5;
+    # 0.25 + (2 + 1) / 4 + 0.75 + 0 = 1.75.
     queues = new_queues(1)
     chunks = [OnWorker(2, 4, 1, 4, 0), OnWorker(1, 2, 3, 2, 1), OnWorker(4, 3, 4, 3, 2)]
-    for now, chunk, q in zip((0, 2, 3), chunks, (2.5, 3.5, 1.75), strict=True):
+    for now, chunk, q in zip((0, 2, 3), chunks, (2.5, second, 1.75), strict=True):
         go_on(queues, now)
-        assert float(q_of(queues, now, chunk)) == q
-        assert float(q_of(queues, now, chunk, exact=True)) == q
-        send(queues, [(0, chunk)], preempt=True)
+        assert float(q_of(queues, now, chunk, preempt=preempt, counted=counted)) == q
+        assert float(q_of(queues, now, chunk, preempt=preempt, exact=True)) == q
+        send(queues, [(0, chunk)], preempt=preempt)
 
 
-def test_a_chunk_that_is_uploaded_later_counts_in_the_exact_increment_only() -> None:
-    # 2.B: a (D=1, p=2) comes at 3 and preempts b (D=1, p=3, from 1 on). The four terms say 1 + 0 + 3 + 0 = 4.
-    # Exactly: b runs 1-3 and 5-6, (1.5 + 2.5 + 5.5) / 3 + 1.5 = 4.667; a is not delayed.
+@pytest.mark.parametrize(("preempt", "exactly"), [(True, Fraction(14, 3)), (False, Fraction(5))])
+def test_a_chunk_that_is_uploaded_later_is_counted_ignored_or_followed(
+    preempt: bool, exactly: Fraction
+) -> None:
+    # 2.B: a (D=1, p=2) comes at 3, b (D=1, p=3) can run from 1 on. Without a 1 + 0 + 3 + 0 = 4, with it 6.
+    # Exactly: a preempts b, which runs 1-3 and 5-6, (1.5 + 2.5 + 5.5) / 3 + 1.5 = 4.667, and is not delayed;
+    # or it waits from 3 to 4, which is 4 + 1.
     queues = new_queues(1)
-    send(queues, [(0, OnWorker(1, 2, 3, 2, 0))], preempt=True)
+    send(queues, [(0, OnWorker(1, 2, 3, 2, 0))], preempt=preempt)
     b = OnWorker(1, 3, 1, 3, 1)
-    assert q_of(queues, 0, b) == 4
-    assert q_of(queues, 0, b, exact=True) == Fraction(14, 3)
+    assert q_of(queues, 0, b, preempt=preempt, counted=False) == 4
+    assert q_of(queues, 0, b, preempt=preempt) == 6
+    assert q_of(queues, 0, b, preempt=preempt, exact=True) == exactly
 
 
 def test_the_increments_of_the_example_of_edge_and_cloud() -> None:
@@ -272,18 +290,18 @@ def carried_out(
 
 
 @settings(max_examples=instances(10_000), deadline=None)
-@given(case=scripts(), preempt=st.booleans())
+@given(case=scripts(), preempt=st.booleans(), counted=st.booleans())
 def test_an_increment_is_that_of_a_naive_account_and_the_change_of_f_if_nothing_comes_later(
-    case: tuple[Script, int, OnWorker], preempt: bool
+    case: tuple[Script, int, OnWorker], preempt: bool, counted: bool
 ) -> None:
     script, now, new = case
     queues, sent = carried_out(script, now, 0, 1, preempt=preempt)
     [(on_worker, serving)] = left_on(queues, sent, now, 1)
-    naive = increment(on_worker, new, now, serving, preempt=preempt)
+    naive = increment(on_worker, new, now, serving, preempt=preempt, counted=counted)
     grows = change(on_worker, new, now, serving, preempt=preempt)
     if all(chunk.ready <= new.ready for chunk in on_worker):
         assert naive == grows
-    assert ask(queues, now, new, preempt=preempt)[0, 2] == naive * new.chunks * SLOT
+    assert ask(queues, now, new, preempt=preempt, counted=counted)[0, 2] == naive * new.chunks * SLOT
     assert ask(queues, now, new, preempt=preempt, exact=True)[0, 2] == grows * new.chunks * SLOT
 
 
@@ -394,9 +412,10 @@ def naive_greedy(
     *,
     exact: bool,
     preempt: bool,
+    counted: bool,
 ) -> list[list[Fraction]]:
     """A_greedy as it is written: all increments anew for every chunk, ties to the lowest worker."""
-    of = change if exact else increment
+    of = change if exact else partial(increment, counted=counted)
     placed, queues = [], [list(chunks) for chunks, _ in on_workers]
     for turn in range(count):
         chunk = replace(new, order=new.order + turn)
@@ -422,6 +441,7 @@ WORKERS = 5
     eligible=st.sets(st.integers(0, WORKERS - 1), min_size=1),
     preempt=st.booleans(),
     exact=st.booleans(),
+    counted=st.booleans(),
 )
 def test_chunks_go_where_the_greedy_rule_puts_them_with_any_sites(
     case: tuple[Script, int, OnWorker],
@@ -430,6 +450,7 @@ def test_chunks_go_where_the_greedy_rule_puts_them_with_any_sites(
     eligible: set[int],
     preempt: bool,
     exact: bool,
+    counted: bool,
 ) -> None:
     """What is dispatched last is on its way: no site knows of it yet."""
     script, _, new = case
@@ -452,7 +473,7 @@ def test_chunks_go_where_the_greedy_rule_puts_them_with_any_sites(
         answers.append(
             ask(
                 queues, now, new, workers=end - first, first=first, count=count, preempt=preempt,
-                exact=exact, dispatched=on_way,
+                exact=exact, counted=counted, dispatched=on_way,
                 may_train=np.array([w - first for w in sorted(eligible) if first <= w < end], dtype=np.int64),
             )
         )  # fmt: skip
@@ -461,4 +482,6 @@ def test_chunks_go_where_the_greedy_rule_puts_them_with_any_sites(
         on_workers[worker][0].append(chunk)
     offers = merged_offers(SiteOffers(*np.concatenate(answers).T), count)
     found = np.stack(offers, axis=1).tolist()
-    assert found == naive_greedy(on_workers, now, new, count, eligible, exact=exact, preempt=preempt)
+    assert found == naive_greedy(
+        on_workers, now, new, count, eligible, exact=exact, preempt=preempt, counted=counted
+    )

@@ -7,7 +7,7 @@ from itertools import combinations_with_replacement, pairwise, product
 import numpy as np
 import pytest
 
-from ray_sim.experiments.inputs.interference_file import bundled_interference_profiles, load_interference
+from ray_sim.experiments.inputs.interference_file import load_interference
 from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.model.interference import mean_speed, pair_slowdowns
 from ray_sim.model.step_time import transfer_s
@@ -58,7 +58,7 @@ def test_packing_wins_for_some_types_and_loses_for_others(name: str, packing_win
     assert (packed_s < training_s + outside_s) == packing_wins
 
 
-@pytest.mark.parametrize("name", bundled_interference_profiles())
+@pytest.mark.parametrize("name", ["harmony_types", "harmony_types_strong", "harmony_types_weak"])
 @pytest.mark.parametrize("sockets", [1, 2])
 def test_speed_falls_with_every_job_on_a_server(name: str, sockets: int) -> None:
     profile = load_interference(name)

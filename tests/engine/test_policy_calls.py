@@ -8,7 +8,6 @@ import numba
 import numpy as np
 import numpy.typing as npt
 import pytest
-from polars.testing import assert_frame_equal
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
@@ -94,16 +93,6 @@ def test_numbers_of_numpy_are_taken_as_plain_ones() -> None:
     assert type(counted["a"]) is int
     measured = run_world(world, telling("figures", {"a": np.float32(0.5), "b": 2})).summary.policy_figures
     assert measured == {"a": 0.5, "b": 2.0}
-
-
-@pytest.mark.filterwarnings("error")
-def test_the_old_name_of_timeline_columns_works_with_a_warning() -> None:
-    world = world_of([Job(0, 1, 5)], [1])
-    columns = {"depth": (INSTANTS * 5_000_000, np.array([2.0, 1.0]))}
-    with pytest.warns(FutureWarning, match="^policy Tells: `course` is now `timeline_columns`; the old"):
-        result = run_world(world, telling("course", columns))
-    assert_frame_equal(result.timeline, run_world(world, telling("timeline_columns", columns)).timeline)
-    assert result.timeline.select("time_s", "depth").rows() == [(0.0, 2.0), (5.0, 1.0)]
 
 
 CLASSES: dict[str, Callable[[], type]] = {

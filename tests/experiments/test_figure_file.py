@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from ray_sim.experiments.figures.file import (
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError
+from ray_sim.reports.shape_samples import Samples
 
 SERVERS = (
     "name: servers-{0}\nservers:\n  - {{name: server, count: {0}, gpus: 8, cpus: 72, memory_gib: 192}}\n"
@@ -182,18 +184,26 @@ def test_a_figure_without_its_data_has_no_runs(tmp_path: Path) -> None:
             "figure.x.values: no run of a series has 'six",
         ),
         ({"data": {"trace.parquet": "there"}}, CHECK, "figure.data.trace.parquet: no run uses this file"),
-        ({}, {"name": "a", "order": ["LAS", "LAS"]}, "shape[0].order.best_first: must name each series once"),
-        ({}, {"name": "a", "equal": {"of": "LAS", "to": "LAS", "within": 0.1}}, "shape[0].equal: `to`: must"),
+        ({}, {"name": "a", "order": ["LAS", "LAS"]}, "shape[0].order.best_first: must name each once"),
+        (
+            {},
+            {"name": "a", "equal": {"of": "LAS", "to": "LAS", "within": 0.1}},
+            "shape[0].equal: LAS at 2 is compared with itself",
+        ),
         (
             {},
             {"name": "a", "ratio": {"of": "LAS", "over": "LAS", "between": [1, 2]}},
-            "shape[0].ratio: `over`: must name another series",
+            "shape[0].ratio: LAS at 2 is compared with itself",
         ),
-        ({}, {"name": "a", "grows": {"of": "LAS", "over": "LAS", "gap": "ratio"}}, "shape[0].grows: `over`:"),
         (
             {},
-            {"name": "a", "crossing": {"better": "LAS", "than": "LAS", "below": 2, "above": 4}},
-            "shape[0].crossing: `than`:",
+            {"name": "a", "grows": {"of": "LAS", "over": "LAS", "gap": "ratio"}},
+            "LAS at 2 is compared with itself",
+        ),
+        (
+            {},
+            {**CHECK, "because": "so it is"},
+            "must name another check, whose verdict tells; got 'so it is'",
         ),
         ({}, {"name": "a"}, "expected one of order, ratio,"),
         ({}, {**CHECK, "range": {"of": "LAS", "between": [0, 1]}}, "found order and range"),
@@ -201,9 +211,9 @@ def test_a_figure_without_its_data_has_no_runs(tmp_path: Path) -> None:
         (
             {},
             {"name": "a", "order": ["LAS", "SRTF"]},
-            "shape[0]: order: no series 'SRTF'; the figure has FIFO, LAS",
+            "shape[0].order: no series 'SRTF'; the figure has FIFO, LAS",
         ),
-        ({}, {**CHECK, "at": [3]}, "shape[0]: no x 3; the figure has 2, 4"),
+        ({}, {**CHECK, "at": [3]}, "shape[0].order: no x 3; the figure has 2, 4"),
         ({}, {**CHECK, "at": []}, "must name at least one x"),
         ({}, {"name": "a", "range": {"of": "LAS", "between": [2, 1]}}, "LOW below HIGH, got [2, 1]"),
         ({}, {"name": "a", "range": {"of": "LAS", "between": [None, None]}}, "a number at one end"),
@@ -215,21 +225,16 @@ def test_a_figure_without_its_data_has_no_runs(tmp_path: Path) -> None:
         (
             {},
             {"name": "a", "monotone": {"of": "LAS", "direction": "stays"}},
-            "needed with `direction: stays`",
+            "shape[0].monotone.direction: ",
         ),
         (
             {},
             {"name": "a", "at": "mean", "monotone": {"of": "LAS", "direction": "falls"}},
             "compares values of x",
         ),
-        (
-            {},
-            {"name": "a", "crossing": {"better": "LAS", "than": "FIFO", "below": 1, "above": 4}},
-            "needs an x of at most 1",
-        ),
-        ({}, {"name": "a", "best_at": {"of": "LAS", "x": 2, "against": [2]}}, "x 2 is named 2 times"),
-        ({}, {"name": "a", "best_at": {"of": "LAS", "x": 2, "against": [4, 4]}}, "x 4 is named 2 times"),
-        ({}, {"name": "a", "at": [2, 4, 2], "order": ["LAS", "FIFO"]}, "x 2 is named 2 times"),
+        ({}, {"name": "a", "best_at": {"of": "LAS", "x": 2, "against": [2]}}, "compared with itself"),
+        ({}, {"name": "a", "best_at": {"of": "LAS", "x": 2, "against": [4, 4]}}, "got 4 twice"),
+        ({}, {"name": "a", "at": [2, 4, 2], "order": ["LAS", "FIFO"]}, "got 2 twice"),
     ],
 )
 def test_a_problem_is_told_with_its_place(
@@ -247,10 +252,6 @@ def test_a_problem_is_told_with_its_place(
     [
         ("shape: [{name: a, range: {of: LAS, between: [NUMBER, null]}}]", "shape[0].range.between[0]"),
         ("shape: [{name: a, equal: {of: LAS, to: FIFO, within: NUMBER}}]", "shape[0].equal.within"),
-        (
-            "shape: [{name: a, crossing: {better: LAS, than: FIFO, below: NUMBER, above: 4}}]",
-            "crossing.below",
-        ),
         ("shape: [{name: a, order: [LAS, FIFO], at: [NUMBER]}]", "shape[0].at"),
         ("figure: {published: {values: {LAS: {2: NUMBER}}}}", "figure.published.values.LAS"),
         ("figure: {x: {of: cluster, label: x, values: {two.yaml: NUMBER}}}", "figure.x.values.two.yaml"),
@@ -259,12 +260,88 @@ def test_a_problem_is_told_with_its_place(
 )
 def test_a_number_that_is_not_finite_is_refused(given: str, key: str, number: str, tmp_path: Path) -> None:
     changes = yaml.safe_load(given.replace("NUMBER", number))
+    _figure(tmp_path)
     content = {**SWEEP, "shape": [CHECK], **changes, "figure": {**FIGURE, **changes.get("figure", {})}}
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
     with pytest.raises(InvalidScenarioError) as error:
         read_figure("mine", tmp_path / "mine.yaml", HashedInputs())
     assert key in str(error.value)
     assert "mine.yaml" in str(error.value)
+
+
+CHOICE = {"id": "C1", "ours": "two servers", "source": "none is named", "alternatives": {}}
+
+
+def _with_choice(folder: Path, *alternatives: object, **changes: Any) -> Figure:
+    given = {f"other {index}": each for index, each in enumerate(alternatives)}
+    return _figure(folder, choices=[{**CHOICE, "alternatives": given}], **changes)
+
+
+def test_an_alternative_has_the_places_of_the_figure_and_runs_of_its_own(tmp_path: Path) -> None:
+    # One check with two x, so two tests, for each of five alternatives: 10 x 2 / 2^9 is below 5 %.
+    figure = _with_choice(
+        tmp_path,
+        {"clusters": {"two.yaml": "four.yaml"}},
+        {"world": {"restart_cost_s": 60}},
+        {"policies": {"las": {"knob": 3}}},
+        {"workloads": {"synth": {"jobs": 20}}},
+        {"workloads": {"synth": {"load_scale": 2}}},
+    )
+    by_name = {each.name: each.cells for each in figure.alternatives}
+    assert {each.choice for each in figure.alternatives} == {"C1"}
+    for cells in by_name.values():
+        places = {(cell.series, cell.x) for cell in cells}
+        assert places == {(series, x) for series in figure.series for x in (2, 4)}
+        assert {cell.seed for cell in cells} == {*range(3, 12)}
+
+    def scenarios(name: str, series: str, x: int) -> list[Any]:
+        here = [cell for cell in by_name[name] if (cell.series, cell.x) == (series, x)]
+        return [cell.configuration.identity.scenario for cell in here]
+
+    assert {Path(str(each.cluster)).name for each in scenarios("other 0", "LAS", 2)} == {"four.yaml"}
+    assert {each.world["restart_cost_s"] for each in scenarios("other 1", "LAS", 2)} == {60}
+    assert {each.params["knob"] for each in scenarios("other 2", "LAS", 4)} == {3}
+    assert not any(each.params for each in scenarios("other 2", "FIFO", 4))
+    assert {each.workload.synth.jobs for each in scenarios("other 3", "FIFO", 4)} == {20}
+    assert {each.workload.synth.load_scale for each in scenarios("other 4", "FIFO", 4)} == {2}
+
+
+@pytest.mark.parametrize(
+    ("alternative", "problem"),
+    [
+        ({"policies": {"srtf": {"knob": 3}}}, "choices.C1.alternatives.other 0: changes no run"),
+        ({"world": {"restart_cost_s": [1, 2]}}, "choices: an alternative changes the number of runs"),
+        ({"policy": {}}, "choices[0].alternatives.other 0.policy: unknown key"),
+    ],
+)
+def test_an_alternative_that_is_none_is_refused(alternative: object, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidScenarioError) as error:
+        _with_choice(tmp_path, alternative)
+    assert problem in str(error.value)
+
+
+def test_choices_have_ids_of_their_own(tmp_path: Path) -> None:
+    given = {**CHOICE, "alternatives": {"other": {"world": {"restart_cost_s": 60}}}}
+    with pytest.raises(InvalidScenarioError, match="'C1' is the id of two choices"):
+        _figure(tmp_path, choices=[given, given])
+    with pytest.raises(InvalidScenarioError, match=r"choices\[0\]\.id: "):
+        _figure(tmp_path, choices=[{**given, "id": "mine"}])
+
+
+def test_a_statement_may_be_a_function_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_statements.py").write_text(
+        "from ray_sim.reports.shape_samples import difference\n"
+        "def ahead(runs, of, over):\n"
+        "    yield runs.compare(difference, 'first x', (of, (runs.xs[0],)), (over, (runs.xs[0],)))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    figure = _figure(tmp_path, {"name": "a", "own_statements:ahead": {"of": "LAS", "over": "FIFO"}})
+    samples = Samples({("LAS", 2): {None: 3.0}, ("FIFO", 2): {None: 1.0}})
+    (compared,) = figure.checks[0].compare(samples, figure.series, [2, 4], lower=True)
+    assert (compared.estimate, compared.exact) == (2.0, True)
+    with pytest.raises(InvalidScenarioError, match=r"own_statements:ahead: no series 'SRTF'"):
+        _figure(tmp_path, {"name": "a", "own_statements:ahead": {"of": "LAS", "over": "SRTF"}})
 
 
 def test_two_checks_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -293,6 +370,21 @@ def test_a_bundled_figure_is_sound(name: str) -> None:
     figure = read_figure(name, bundled_figures()[name], HashedInputs(), quick=True)
     assert figure.cells or figure.missing
     assert figure.spec.title[0].isupper()
+
+
+SYSTEMS = sorted({path.parent.name for path in bundled_figures().values()})
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_choice_of_a_model_is_run_in_another_way_or_said_to_be_untouched(system: str) -> None:
+    page = (STUDIES.parents[1] / "docs" / "models" / f"{system}.md").read_text()
+    ids = re.findall(r"^\| (C\d+) \|", page, re.MULTILINE)
+    figures = [yaml.safe_load(path.read_text()) for path in STUDIES.glob(f"{system}/*.yaml")]
+    run = {choice["id"] for figure in figures for choice in figure.get("choices", [])}
+    untouched = yaml.safe_load((STUDIES / system / "untouched.yaml").read_text())["untouched"]
+    assert len(ids) == len(set(ids)) > 0
+    assert sorted(ids) == sorted([*run, *untouched])
+    assert all(untouched.values())
 
 
 @pytest.mark.parametrize("csv", sorted(STUDIES.glob("*/*.csv")), ids=lambda path: path.stem)

@@ -20,13 +20,14 @@ from ray_sim.policies.fifo import Fifo
 from tests.figures import welfare_of
 from workloads.announcements.announce import announce
 from workloads.convert import convert
+from workloads.layers.fill import EnrichmentLayer, fill_file
 from workloads.store import frame_to_table, load_workload, read_frame, write_workload
 from workloads.synthetic.arrivals import ArrivalKind
 from workloads.synthetic.drawn_jobs import synth_jobs
 from workloads.synthetic.horizon_request import HorizonRequest
 from workloads.synthetic.synth import DrawRequest, synth, synth_file
 from workloads.trace_format import ConvertOptions
-from workloads.training.enrich import enrich, enrich_file
+from workloads.training.enrich import enrich
 
 
 def _scenario(**changes: object) -> Scenario:
@@ -67,7 +68,8 @@ def test_days_are_those_of_the_zone_that_the_file_names(
     convert(
         "csv", [Path("jobs.csv")], Path("plain.parquet"), options=ConvertOptions(mapping=Path("map.yaml"))
     )
-    enrich_file("plain.parquet", Path("enriched.parquet"), load_training_draws("pd_ors"), 1)
+    layers = [EnrichmentLayer(load_training_draws("pd_ors"))]
+    fill_file("plain.parquet", Path("enriched.parquet"), layers, 1)
     for path in ("plain.parquet", "enriched.parquet"):
         spec = _scenario(workload={"path": path, "resample": "days"}).workload
         base = read_base(spec)

@@ -14,7 +14,7 @@ import pytest
 from ray_sim.experiments.results.result_directories import write_files
 from ray_sim.experiments.results.result_files import encode_result
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
-from ray_sim.experiments.results.stored_runs import differing_versions, find_runs
+from ray_sim.experiments.results.stored_runs import SOURCE, differing_versions, find_runs, present_versions
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.metrics import Trim
@@ -215,9 +215,12 @@ def test_versions_are_told_where_the_runs_differ_in_them(tmp_path: Path) -> None
         manifest("srtf", versions={"numpy": "2.1", "scipy": "1.15"}, version="2"),
     ]
     runs, _ = find_runs([_run(tmp_path / str(index), about) for index, about in enumerate(abouts)])
-    first, second = sorted(Counter(run.made_with["source of ray_sim"] for run in runs).items())
-    assert differing_versions(runs) == [
-        "numpy: 2.0 in 2 runs, 2.1 in 1 runs",
-        f"source of ray_sim: {first[0]} in {first[1]} runs, {second[0]} in {second[1]} runs",
-    ]
-    assert differing_versions(runs[:1]) == []
+    first, second = sorted(Counter(run.made_with[SOURCE] for run in runs).items())
+    now = present_versions()
+    assert differing_versions(runs)[0] == f"numpy: 2.0 in 2 runs, 2.1 in 1 runs, {now['numpy']} now"
+    assert (
+        f"{SOURCE}: {first[0]} in {first[1]} runs, {second[0]} in {second[1]} runs, {now[SOURCE]} now"
+        in differing_versions(runs)
+    )
+    made_now = [replace(run, made_with=now) for run in runs]
+    assert differing_versions(made_now) == []

@@ -19,7 +19,9 @@ from ray_sim.experiments.compare import compare_results
 from ray_sim.experiments.results.result_files import checksummed_json, read_manifest, read_result
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
+from ray_sim.experiments.sweep_info import describe_sweep
 from ray_sim.experiments.tracking.experiment import HASH_TAG, SWEEP_RUN_TAG
+from ray_sim.experiments.tracking.log import log_stores
 from ray_sim.model.errors import InvalidInputError
 from tests.sweeps import children, sweep_file
 
@@ -92,8 +94,11 @@ def test_results_of_other_versions_are_kept_and_said(
     print_sweep(report)
     assert f"other versions made: scipy 1.14.0 in 1 of 2, {version('scipy')} now" in capsys.readouterr().err
     assert compare_results([str(tmp_path / "store")]).differing_versions == (
-        f"scipy: 1.14.0 in 1 runs, {version('scipy')} in 1 runs",
+        f"scipy: 1.14.0 in 1 runs, {version('scipy')} in 1 runs, {version('scipy')} now",
     )
+    told = f"scipy 1.14.0 in 1 of 2, {version('scipy')} now"
+    assert describe_sweep(tmp_path / "store").other_versions == (told,)
+    assert log_stores([tmp_path / "store"]).other_versions == (told,)
 
 
 def test_what_the_sweep_no_longer_has_is_said_and_removed_on_demand(

@@ -31,16 +31,17 @@ OPTIONS: tuple[dict[str, object], ...] = (
     {"dispatch": "least_loaded"},
     {"dispatch": "random"},
     {"queue": "fifo"},
-    {"preempt": False},
+    {"preempt": True},
+    {"uploads": "ignored"},
     {"mixed_cloud": False},
     {"exact_q": True},
-    {"exact_q": True, "preempt": False},
+    {"exact_q": True, "preempt": True},
     {"deadlines": "danger"},
 )
 TOGETHER: tuple[dict[str, object], ...] = (
     {"dispatch": "least_loaded", "queue": "fifo"},
     {"dispatch": "random", "mixed_cloud": False},
-    {"exact_q": True, "preempt": False},
+    {"exact_q": True, "preempt": True},
     {"deadlines": "danger"},
 )
 """Each option at least once."""
@@ -142,12 +143,15 @@ def test_a_chunk_goes_where_it_delays_least_not_where_least_is_left() -> None:
     assert column_of(least, "finish_s") == {"J1": 8, "J2": 8, "J3": 2}
 
 
-def test_a_chunk_that_is_uploaded_later_is_minded_by_the_exact_increment_only() -> None:
-    # Example 2.B: J1 (2 s) comes to worker 0 at 3 s. J2 (3 s) can begin at 1: 1 + 3 = 4 on either worker by
-    # the four terms, so it goes to worker 0 and is preempted: 1-3, 5-6. Exactly that is 4.67 instead of 4.
+def test_a_chunk_that_is_uploaded_later_is_ignored_on_demand_only() -> None:
+    # Example 2.B: J1 (2 s) comes to worker 0 at 3 s. J2 (3 s) can begin at 1: without J1, 1 + 3 = 4 on either
+    # worker, so it goes to worker 0: 1-4 before J1, or preempted 1-3, 5-6. With J1 it goes to the other one.
     jobs = [ChunkJob(0, 1, 2, 3), ChunkJob(0, 1, 3, 1)]
-    assert column_of(run(jobs, [Server(2)]), "finish_s") == {"J1": 5, "J2": 6}
-    assert column_of(run(jobs, [Server(2)], exact_q=True), "finish_s") == {"J1": 5, "J2": 4}
+    for params in ({}, {"exact_q": True}):
+        assert column_of(run(jobs, [Server(2)], **params), "finish_s") == {"J1": 5, "J2": 4}
+    assert column_of(run(jobs, [Server(2)], uploads="ignored"), "finish_s") == {"J1": 6, "J2": 4}
+    preempted = run(jobs, [Server(2)], uploads="ignored", preempt=True)
+    assert column_of(preempted, "finish_s") == {"J1": 5, "J2": 6}
 
 
 def test_random_dispatch_draws_a_worker_for_each_chunk_by_job_and_chunk() -> None:
@@ -169,7 +173,7 @@ def test_random_dispatch_draws_a_worker_for_each_chunk_by_job_and_chunk() -> Non
 def test_the_highest_average_rate_is_served_first_and_preempts() -> None:
     # One worker. J1: D p = 1 x 9; J2: D p = 4 x 2 = 8 goes before it, J3: 1 x 10 after it.
     jobs = [ChunkJob(0, 1, 9), ChunkJob(1, 4, 2), ChunkJob(1, 1, 10)]
-    result = run(jobs, [Server()])
+    result = run(jobs, [Server()], preempt=True)
     assert times_of(result) == {"J1": (0, 17), "J2": (1, 9), "J3": (17, 27)}
     assert column_of(result, "preemptions") == {"J1": 1, "J2": 0, "J3": 0}
 
@@ -177,7 +181,7 @@ def test_the_highest_average_rate_is_served_first_and_preempts() -> None:
 def test_without_preemption_the_running_chunk_goes_first() -> None:
     # J1 to its end, 0-9; then by rate: J2's 9-17, J3 17-27.
     jobs = [ChunkJob(0, 1, 9), ChunkJob(1, 4, 2), ChunkJob(1, 1, 10)]
-    result = run(jobs, [Server()], preempt=False)
+    result = run(jobs, [Server()])
     assert times_of(result) == {"J1": (0, 9), "J2": (9, 17), "J3": (17, 27)}
     fifo = run([ChunkJob(0, 1, 9), ChunkJob(1, 1, 10), ChunkJob(1, 4, 2)], [Server()], queue="fifo")
     assert times_of(fifo) == {"J1": (0, 9), "J2": (9, 19), "J3": (19, 27)}
@@ -187,8 +191,8 @@ def test_without_preemption_chunks_that_come_when_a_worker_gets_free_compete_for
     # J1 is done at 5, when J3 comes, which needs no upload. J2 has waited since 1 and never run: by rate J3
     # (D p = 2) goes before it (D p = 9), 5-7, then J2 7-16. At 6 J2 would have run, and J3 would wait.
     jobs = [ChunkJob(0, 1, 5), ChunkJob(1, 1, 9), ChunkJob(5, 1, 2)]
-    assert times_of(run(jobs, [Server()], preempt=False)) == {"J1": (0, 5), "J2": (7, 16), "J3": (5, 7)}
-    late = run([*jobs[:2], ChunkJob(6, 1, 2)], [Server()], preempt=False)
+    assert times_of(run(jobs, [Server()])) == {"J1": (0, 5), "J2": (7, 16), "J3": (5, 7)}
+    late = run([*jobs[:2], ChunkJob(6, 1, 2)], [Server()])
     assert times_of(late) == {"J1": (0, 5), "J2": (5, 14), "J3": (14, 16)}
 
 
@@ -207,7 +211,7 @@ def test_beta_is_what_is_left_over_d_p() -> None:
     # It is asked when jobs come and end: at 0, 3, 12 and 15. At 3 J1 (D p = 2 x 6) has 3 of 6 s left on each
     # worker, 3 / 12; J2 (D p = 9) takes the first, 3-12; at 12 only J1's 3 s there are left. Workers' means:
     # 0, 1 / 4, 1 / 8 and 0.
-    result = run([ChunkJob(0, 2, 6), ChunkJob(3, 1, 9)], [Server(2)])
+    result = run([ChunkJob(0, 2, 6), ChunkJob(3, 1, 9)], [Server(2)], preempt=True)
     betas = result.timeline.select("time_s", "beta").rows()
     assert betas == [(0, 0), (3, 0.25), (6, 0.25), (12, 0.125), (15, 0)]
 
@@ -382,8 +386,10 @@ def test_exact_increments_add_up_to_f(seed: int, preempt: bool) -> None:
 @pytest.mark.parametrize("sites", [2, 7])
 def test_any_number_of_sites_gives_the_same_bytes(sites: int) -> None:
     world = busy_chunks(seed=3)
-    result = replay(world, "a_online", deadlines="danger")
-    assert fingerprint(replay(world, "a_online", sites=sites, deadlines="danger")) == fingerprint(result)
+    params: dict[str, object] = {"deadlines": "danger", "preempt": True}
+    result = replay(world, create_policy("a_online", params))
+    again = replay(world, create_policy("a_online", params), sites=sites)
+    assert fingerprint(again) == fingerprint(result)
     # So that something is at stake: preemptions that cost, and jobs in danger.
     assert chunked_of(result).preemption_cost_s > 0
     assert (result.summary.policy_counts or {})["in_danger"] > 0
@@ -411,8 +417,11 @@ def test_by_rate_a_long_job_misses_its_deadline() -> None:
 def test_a_job_in_danger_goes_first() -> None:
     # With slack 2 the long one is in danger when less than 12 s are left, at 10: 10 to 16. The short one that
     # it overtakes (9 to 10) is due at 17 and ends then; those that follow are due at 19, 21, 23 and end then.
-    result = with_deadlines(deadlines="danger")
+    result = with_deadlines(deadlines="danger", preempt=True)
     assert result.jobs["finish_s"].to_list() == [16, 3, 5, 7, 9, 17, 19, 21, 23]
+    # Without preemption it waits for the end of that short one, 9 to 11.
+    waits = with_deadlines(deadlines="danger")
+    assert waits.jobs["finish_s"].to_list() == [17, 3, 5, 7, 9, 11, 19, 21, 23]
     assert chunked_of(result).deadlines == DeadlineMisses(late=0, never=0, share=0)
     # The long one, and the last four: each is due in less than twice what it needs before it gets the worker.
     assert (result.summary.policy_counts or {})["in_danger"] == 5

@@ -33,8 +33,8 @@ def run(
         # Worker 0: J1 0-4, 4-8. Worker 1: J1 0-4, J2 4-5, 5-6.
         ("chunk_fifo", {}, {"J1": (0, 8), "J2": (4, 6)}, 0),
         # Worker 1: J1 0-1, J2 1-2, 2-3, J1 3-6.
-        ("chunk_spt", {}, {"J1": (0, 8), "J2": (1, 3)}, 1),
-        ("chunk_spt", {"preempt": False}, {"J1": (0, 8), "J2": (4, 6)}, 0),
+        ("chunk_spt", {"preempt": True}, {"J1": (0, 8), "J2": (1, 3)}, 1),
+        ("chunk_spt", {}, {"J1": (0, 8), "J2": (4, 6)}, 0),
     ],
 )
 def test_chunks_go_to_the_least_loaded_worker(
@@ -49,7 +49,7 @@ def test_chunks_go_to_the_least_loaded_worker(
 def test_waiting_chunks_are_served_shortest_first() -> None:
     # While J1 (5 s) runs, J2 (4 s), J3 (1 s) and J4 (1 s) queue: 5-6 J3, 6-7 J4, 7-11 J2.
     jobs = [ChunkJob(0, 1, 5), ChunkJob(1, 1, 4), ChunkJob(2, 1, 1), ChunkJob(3, 1, 1)]
-    result = run("chunk_spt", jobs, [Server()], preempt=False)
+    result = run("chunk_spt", jobs, [Server()])
     assert times_of(result) == {"J1": (0, 5), "J2": (7, 11), "J3": (5, 6), "J4": (6, 7)}
 
 
@@ -160,16 +160,21 @@ def test_earliest_finish_is_chunk_fifo_on_workers_of_one_speed_without_a_cloud()
 
 def test_las_serves_the_job_with_the_least_training_done() -> None:
     # Training done at 1: 1, 0, so J2; at 2: 1, 1, so J1, sent first; at 3: 2, 1, so J2, done at 4.
-    result = run("chunk_las", [ChunkJob(0, 1, 4), ChunkJob(1, 1, 2)], [Server()])
+    result = run("chunk_las", [ChunkJob(0, 1, 4), ChunkJob(1, 1, 2)], [Server()], preempt=True)
     assert [runs_of(result, "J1", 0), runs_of(result, "J2", 0)] == [
         [(0, 1), (2, 3), (4, 6)], [(1, 2), (3, 4)]
     ]  # fmt: skip
+    # Without preemption J1 trains its chunk to the end.
+    assert times_of(run("chunk_las", [ChunkJob(0, 1, 4), ChunkJob(1, 1, 2)], [Server()])) == {
+        "J1": (0, 4),
+        "J2": (4, 6),
+    }
 
 
 def test_las_counts_the_training_of_all_chunks_of_a_job() -> None:
     # J1's chunks on both workers have 2 s each at 2, 4 together; J2's on worker 0 has done 3 s at 5, so it
     # keeps it until it is done at 6. On worker 1 nobody else waits.
-    result = run("chunk_las", [ChunkJob(0, 2, 6), ChunkJob(2, 1, 4)], [Server(workers=2)])
+    result = run("chunk_las", [ChunkJob(0, 2, 6), ChunkJob(2, 1, 4)], [Server(workers=2)], preempt=True)
     assert runs_of(result, "J2", 0) == [(2, 6)]
     assert [runs_of(result, "J1", unit) for unit in (0, 1)] == [[(0, 2), (6, 10)], [(0, 6)]]
 
@@ -178,8 +183,16 @@ def test_srpt_compares_what_is_left_of_jobs() -> None:
     # At 3 J1 has 2 s left and J2 needs 3: J1 goes on, which chunk_spt would preempt. At 5 J2 begins. At 6 it
     # has 2 s left, as many as J3, and goes on.
     jobs = [ChunkJob(0, 1, 5), ChunkJob(3, 1, 3), ChunkJob(6, 1, 2)]
-    assert times_of(run("chunk_srpt", jobs, [Server()])) == {"J1": (0, 5), "J2": (5, 8), "J3": (8, 10)}
-    assert times_of(run("chunk_spt", jobs, [Server()])) == {"J1": (0, 10), "J2": (3, 6), "J3": (6, 8)}
+    assert times_of(run("chunk_srpt", jobs, [Server()], preempt=True)) == {
+        "J1": (0, 5),
+        "J2": (5, 8),
+        "J3": (8, 10),
+    }
+    assert times_of(run("chunk_spt", jobs, [Server()], preempt=True)) == {
+        "J1": (0, 10),
+        "J2": (3, 6),
+        "J3": (6, 8),
+    }
 
 
 def test_srpt_adds_up_what_is_left_of_all_chunks_of_a_job() -> None:

@@ -212,16 +212,6 @@ class ReadsNothing(Policy):
     def first(self, view):
         return view.waitin[0]
 
-class TwoNames(Policy):
-    def start(self, world, streams):
-        self.queue = world.service("consolidate")
-    def decide(self, view):
-        self.queue.push(view.arrived, view.arrived)
-        return self.queue.serve(view)
-    def course(self):
-        return {}
-    def timeline_columns(self):
-        return {}
 """
 
 
@@ -229,7 +219,6 @@ class TwoNames(Policy):
     ("ref", "text"),
     [
         ("careless:Typo", r"sees 'durations_s'\. Did you mean 'duration_s'\?"),
-        ("careless:Contradicts", "has `elastic = False`, but its base class is for elastic jobs; remove"),
         ("./careless.py:Typo", "names a file; give its module, from its folder: careless:Typo"),
         (
             "careless.py",
@@ -251,7 +240,6 @@ def test_a_wrong_reference_or_declaration_is_refused_with_the_mend(
     [
         ("GivesADict", r"changes is dict; expected Changes or None; Decision\.of\(.*makes them"),
         ("ReadsNothing", r"view\.waitin, which no view has; .*careless\.py, line 23, in first\)"),
-        ("TwoNames", "has `course` and `timeline_columns`, its new name; remove `course`"),
     ],
 )
 def test_a_mistake_in_a_run_names_the_policys_own_line_or_the_mend(

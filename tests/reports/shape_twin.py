@@ -79,7 +79,7 @@ def _tests(kind: str, spec: Any, values: Values, xs: Sequence[Any], sign: int) -
             for x in xs:
                 w = spec["within"]
                 yield from between(at(spec["of"], x), at(spec["to"], x), 1 - w, 1 + w)
-        case "monotone" if spec["direction"] == "stays":
+        case "stays":
             for x in xs[1:]:
                 yield from between(
                     at(spec["of"], x), at(spec["of"], xs[0]), 1 - spec["within"], 1 + spec["within"]
@@ -106,11 +106,6 @@ def _tests(kind: str, spec: Any, values: Values, xs: Sequence[Any], sign: int) -
                     _gap(spec["gap"], at(spec["of"], x), at(spec["over"], x)) for x in (before, after)
                 )
                 yield minus(then, now, up)
-        case "crossing":
-            for x in xs:
-                if x <= spec["below"] or x >= spec["above"]:
-                    side = sign if x <= spec["below"] else -sign
-                    yield minus(at(spec["better"], x), at(spec["than"], x), side)
         case "best_at":
             for x in spec["against"]:
                 yield minus(at(spec["of"], spec["x"]), at(spec["of"], x), sign)

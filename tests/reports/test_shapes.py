@@ -13,7 +13,7 @@ from scipy import stats
 
 from ray_sim.reports.figure_page import check_note
 from ray_sim.reports.shape_check import Check
-from ray_sim.reports.shape_samples import Samples
+from ray_sim.reports.shape_samples import Comparison, Samples
 from ray_sim.reports.shapes import Finding, JudgedCheck, ShapeVerdict, judge
 from ray_sim.reports.statistics import pairs_needed, pairs_to_decide
 from tests.reports.shape_twin import verdict
@@ -29,19 +29,18 @@ CHECKS: dict[str, Any] = {
     "monotone": {"of": "A", "direction": "rises", "flattens": True},
     "linear": {"of": "A", "within": 0.2},
     "grows": {"of": "A", "over": "B", "gap": "ratio"},
-    "crossing": {"better": "A", "than": "B", "below": 1.0, "above": 4.0},
+    "stays": {"of": "A", "within": 0.2},
     "best_at": {"of": "A", "x": 2, "against": [1, 4]},
 }
 OTHERS: list[tuple[str, Any]] = [
     ("monotone", {"of": "B", "direction": "falls"}),
-    ("monotone", {"of": "A", "direction": "stays", "within": 0.2}),
     ("grows", {"of": "A", "over": "B", "gap": "difference", "direction": "falls"}),
 ]
 
 
 def _judge(samples: Samples, *, lower: bool = False, at: object = "every", **kind: object) -> JudgedCheck:
     check = Check.model_validate({"name": "a statement", "at": at, **kind})
-    return judge(check, samples, XS, lower=lower)
+    return judge(check, check.compare(samples, ["A", "B", "C"], XS, lower=lower))
 
 
 def _flat(**series: list[float]) -> Samples:
@@ -181,6 +180,46 @@ def test_a_ratio_to_a_mean_that_is_not_above_0_is_undecided() -> None:
         remark = "Without a test, as a mean to divide by is not above 0: A / B"
         assert remark in check_note(found)
     assert "Without a test" not in check_note(_judge(samples, order=["A", "B"]))
+
+
+def _judge_with(ours: Samples, **alternatives: Samples) -> JudgedCheck:
+    """Verdict on A above B at x = 1, with alternatives by the ids of their choices."""
+    check = Check.model_validate({"name": "a statement", "order": ["A", "B"], "at": [1]})
+
+    def compared(samples: Samples) -> list[Comparison]:
+        return check.compare(samples, ["A", "B"], XS, lower=False)
+
+    return judge(
+        check, compared(ours), {(key, "other"): compared(each) for key, each in alternatives.items()}
+    )
+
+
+def test_a_statement_depends_on_a_choice_whose_alternative_says_the_opposite() -> None:
+    above, below = (
+        _flat(A=[11.0 + i for i in range(8)], B=[10.0] * 8),
+        _flat(A=[9.0 - i for i in range(8)], B=[10.0] * 8),
+    )
+    found = _judge_with(above, C1=above, C2=below)
+    assert (found.verdict, found.turned_by) == (ShapeVerdict.DEPENDS, ("C2",))
+    assert [each.verdict for each in found.alternatives] == [
+        ShapeVerdict.APPEARS,
+        ShapeVerdict.DOES_NOT_APPEAR,
+    ]
+    assert _judge_with(below, C1=below).verdict is ShapeVerdict.DOES_NOT_APPEAR
+    assert _judge_with(below, C1=above).verdict is ShapeVerdict.DEPENDS
+    assert "depends on a choice, C2. C2, other: does not appear." in check_note(found)
+
+
+def test_alternatives_are_corrected_for_each_other_and_undecided_ones_turn_nothing() -> None:
+    # Eight seeds of one sign have p = 2 / 2^8 = 0.0078: six alternatives bring it to 0.047, seven to 0.055.
+    above, below = (
+        _flat(A=[11.0 + i for i in range(8)], B=[10.0] * 8),
+        _flat(A=[9.0 - i for i in range(8)], B=[10.0] * 8),
+    )
+    six, seven = (_judge_with(above, **{f"C{i}": below for i in range(count)}) for count in (6, 7))
+    assert (six.verdict, len(six.turned_by), six.open_alternatives) == (ShapeVerdict.DEPENDS, 6, 0)
+    assert (seven.verdict, seven.open_alternatives) == (ShapeVerdict.APPEARS, 7)
+    assert "Undecided under 7 of 7 alternatives." in check_note(seven)
 
 
 @settings(max_examples=40, deadline=None)

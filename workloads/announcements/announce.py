@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -28,14 +27,11 @@ from workloads.announcements.durations import (
     scores,
 )
 from workloads.announcements.profile import AnnouncementDraws, ValueDraws
-from workloads.files import require_other_file, require_replaceable
 from workloads.job_profiles import UTILITY
 from workloads.progress import Progress, silent
 from workloads.provenance import Counts, Provenance, SourceFile
 from workloads.schema import SCHEMA
-from workloads.sources import name_of
 from workloads.statement_columns import STATEMENT_COLUMNS, births_s
-from workloads.store import has_provenance, read_frame, read_provenance, write_workload
 from workloads.training.draws import choose, numbers
 
 VERSION = "1"
@@ -121,26 +117,6 @@ def announce(
     ).select(*SCHEMA)
     realised_us = seconds_to_us(frame["duration_s"].to_numpy())
     return announced, AnnouncementReport(frame.height, by_history, scores(durations, realised_us))
-
-
-def announce_file(
-    source: str, out: Path, draws: AnnouncementDraws, seed: int, progress: Progress = silent
-) -> AnnouncementReport:
-    """Write the announced jobs of a workload file; the provenance names the profile and has the scores.
-
-    Raises
-    ------
-    InvalidWorkloadError : see `read_frame` and `announce`
-    InvalidInputError : the file cannot be written
-    """
-    require_other_file(source, out)
-    require_replaceable(out, has_provenance)
-    frame, made = read_frame(source), read_provenance(source)
-    announced, report = announce(frame, draws, seed, progress)
-    origin = SourceFile.of(source, name_of(source).name)
-    progress(report.read, report.read, "writing")
-    write_workload(announced, announced_provenance(draws, seed, report, origin, made), out)
-    return report
 
 
 def announced_provenance(

@@ -7,7 +7,6 @@ are solved for, so that the requested bundle trains for the traced run time on t
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import polars as pl
 from pydantic import JsonValue
@@ -18,12 +17,9 @@ from ray_sim.model.streams import Streams
 from ray_sim.model.training_progress import Form
 from ray_sim.model.units import MAX_TIME_S, BoolArray, FloatArray
 from workloads.checks import refuse_absurd
-from workloads.files import require_other_file, require_replaceable
 from workloads.progress import Progress, silent
 from workloads.provenance import Counts, Provenance, SourceFile
 from workloads.schema import SCHEMA
-from workloads.sources import name_of
-from workloads.store import has_provenance, read_frame, read_provenance, write_workload
 from workloads.training.bundles import infeasible_bundles
 from workloads.training.draws import draw_range
 from workloads.training.enrich_columns import drawn_columns
@@ -167,32 +163,6 @@ def _fill(frame: pl.DataFrame, draws: TrainingDraws, streams: Streams) -> pl.Dat
     work = filled["duration_s"].to_numpy() * rate
     filled = filled.with_columns(samples=work / filled["epochs"].to_numpy())
     return filled if rates is None else with_view_columns(filled, draws, rates)
-
-
-def enrich_file(
-    source: str,
-    out: Path,
-    draws: TrainingDraws,
-    seed: int,
-    feasibility: Feasibility = Feasibility(),
-    progress: Progress = silent,
-) -> EnrichReport:
-    """Write the enriched jobs of a workload file; the provenance names the profile and the drawn columns.
-
-    Raises
-    ------
-    InvalidWorkloadError : see `read_frame` and `enrich`
-    InvalidInputError : the file cannot be written
-    """
-    require_other_file(source, out)
-    require_replaceable(out, has_provenance)
-    frame, made = read_frame(source), read_provenance(source)
-    enriched, report = enrich(frame, draws, seed, feasibility, progress)
-    origin = SourceFile.of(source, name_of(source).name)
-    provenance = enriched_provenance(draws, feasibility, seed, report, origin, made)
-    progress(report.read, report.read, "writing")
-    write_workload(enriched, provenance, out)
-    return report
 
 
 def enriched_provenance(

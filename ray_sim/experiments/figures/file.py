@@ -16,14 +16,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 import ray_sim
 from ray_sim.experiments.figures.cells import Cell, cells_of, place
+from ray_sim.experiments.figures.choices import Changes, Choice, each_id_once, named, with_seeds
 from ray_sim.experiments.inputs.profile_files import is_profile_file
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Spec, read_document
 from ray_sim.experiments.sweep_entries import Configuration
 from ray_sim.experiments.sweep_file import FIGURE_BLOCKS, combinations, has_figure, without_figure
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError, problems_text
-from ray_sim.reports.shape_check import KINDS, Check
-from ray_sim.reports.shape_samples import X
+from ray_sim.reports.shape_check import Check
+from ray_sim.reports.shape_samples import Samples, X
+from ray_sim.reports.statistics import pairs_needed
 from workloads.documents import dotted_problems
 from workloads.sources import is_url
 
@@ -76,6 +78,11 @@ def _each_once(checks: list[Check]) -> list[Check]:
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"'{name}' is the name of two checks; rename one")
+    for check in checks:
+        if check.because is not None and check.because not in names:
+            raise ValueError(
+                f"`because`: must name another check, whose verdict tells; got '{check.because}'"
+            )
     return checks
 
 
@@ -103,6 +110,18 @@ class FigureSpec(_FigurePart):
 class _Blocks(Spec):
     figure: FigureSpec
     shape: Annotated[list[Check], Field(min_length=1), AfterValidator(_each_once)]
+    choices: Annotated[list[Choice], AfterValidator(each_id_once)] = Field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Runs of a figure under an alternative to one of its choices."""
+
+    choice: str
+    """Id of the choice."""
+    name: str
+    cells: tuple[Cell, ...]
+    """Of the figure's series and x, and the runs of the alternative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +138,8 @@ class Figure:
     """Folders of its files, with a slash at the end."""
     missing: tuple[str, ...]
     """Names in `data` that are not there, so that the figure cannot run."""
+    choices: tuple[Choice, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
 
     @property
     def given(self) -> str:
@@ -133,8 +154,9 @@ class Figure:
 
     @property
     def configurations(self) -> dict[str, Configuration]:
-        """The runs by content hash, each once."""
-        return {cell.configuration.entry.content_hash: cell.configuration for cell in self.cells}
+        """The runs by content hash, those of alternatives too, each once."""
+        cells = [*self.cells, *(cell for each in self.alternatives for cell in each.cells)]
+        return {cell.configuration.entry.content_hash: cell.configuration for cell in cells}
 
 
 def bundled_figures() -> dict[str, Path]:
@@ -201,14 +223,51 @@ def read_figure(
     places = {each: None if data is None else data / each for each in spec.data}
     missing = tuple(each for each, place in places.items() if place is None or not place.is_file())
     folders = (f"{path.parent}/", *([] if data is None else [f"{data}/"]))
-    figure = Figure(name, path, spec, tuple(blocks.shape), (), folders, missing)
+    figure = Figure(
+        name, path, spec, tuple(blocks.shape), (), folders, missing, choices=tuple(blocks.choices)
+    )
     if missing:
         return figure
     sweep = _placed(without_figure(content), path.parent, places)
-    figure = replace(figure, cells=tuple(_cells(sweep, figure, inputs)))
+    figure = replace(figure, cells=tuple(_cells(sweep, sweep, figure, inputs)))
     if problems := list(_problems(figure)):
         raise InvalidScenarioError(problems_text(str(path), problems))
-    return replace(figure, cells=tuple(_cells(_quick(sweep), figure, inputs))) if quick else figure
+    if quick:
+        small = _quick(sweep)
+        return replace(figure, cells=tuple(_cells(small, small, figure, inputs)))
+    alternatives = _alternatives(figure, without_figure(content), places, inputs)
+    return replace(figure, alternatives=tuple(alternatives))
+
+
+def _alternatives(
+    figure: Figure, sweep: object, places: Mapping[str, Path | None], inputs: HashedInputs
+) -> Iterator[Alternative]:
+    """Yield the runs of each alternative, with the seeds that the tests of the largest check need.
+
+    Raises
+    ------
+    InvalidScenarioError : an alternative changes no run, or the number of runs
+    """
+    every = [*named(figure.choices)]
+    if not every:
+        return
+    assert isinstance(sweep, dict)
+    xs = places_of(figure.cells)
+    tests = [check.compare(Samples({}), figure.series, xs, lower=False) for check in figure.checks]
+    most = max(sum(len(each.tests) for each in compared) for compared in tests)
+    seeded = with_seeds(sweep, pairs_needed(most * len(every)))
+    ours = _placed(seeded, figure.path.parent, places)
+    own = tuple(_cells(ours, ours, figure, inputs))
+    for choice, name, changes in every:
+        theirs = _placed(changes.changed(seeded), figure.path.parent, places)
+        cells = tuple(_cells(ours, theirs, figure, inputs))
+        if all(
+            one.configuration.entry.content_hash == other.configuration.entry.content_hash
+            for one, other in zip(own, cells, strict=True)
+        ):
+            where = f"choices.{choice}.alternatives.{name}: changes no run"
+            raise InvalidScenarioError(problems_text(str(figure.path), [where]))
+        yield Alternative(choice, name, cells)
 
 
 def _read_blocks(content: object, path: Path) -> _Blocks:
@@ -216,14 +275,7 @@ def _read_blocks(content: object, path: Path) -> _Blocks:
     try:
         return _Blocks.model_validate({key: given[key] for key in FIGURE_BLOCKS if key in given})
     except ValidationError as error:
-        models: list[type[BaseModel]] = [
-            FigureSpec,
-            AxisSpec,
-            ValueAxisSpec,
-            PublishedSpec,
-            Check,
-            *KINDS.values(),
-        ]
+        models: list[type[BaseModel]] = [FigureSpec, AxisSpec, ValueAxisSpec, PublishedSpec, Choice, Changes]
         known = [*FIGURE_BLOCKS, *(name for model in models for name in model.model_fields)]
         raise InvalidScenarioError(problems_text(str(path), dotted_problems(error, known))) from error
 
@@ -251,11 +303,22 @@ def _file_names(content: object) -> Iterator[str]:
         yield content.partition("@")[0]
 
 
-def _cells(sweep: object, figure: Figure, inputs: HashedInputs) -> Iterator[Cell]:
-    """Yield the runs; where some runs of a series have an x, those without one are left out."""
-    spec = figure.spec
-    found = combinations(sweep, str(figure.path), inputs)
-    cells = list(cells_of(found, spec.x.of, spec.x.values, spec.series, figure.folders))
+def _cells(sweep: object, changed: object, figure: Figure, inputs: HashedInputs) -> Iterator[Cell]:
+    """Yield the runs of the changed sweep at their places in the sweep, which may be the same.
+
+    Where some runs of a series have an x, those without one are left out.
+    """
+    spec, source = figure.spec, str(figure.path)
+    found = combinations(sweep, source, inputs)
+    others = found if changed is sweep else combinations(changed, source, inputs)
+    if len(found) != len(others):
+        problem = "choices: an alternative changes the number of runs"
+        raise InvalidScenarioError(problems_text(source, [problem]))
+    cells = [
+        replace(cell, configuration=other)
+        for each, other in zip(found, others, strict=True)
+        for cell in cells_of([each], spec.x.of, spec.x.values, spec.series, figure.folders)
+    ]
     with_x = {cell.series for cell in cells if not cell.everywhere}
     return (cell for cell in cells if not cell.everywhere or cell.series not in with_x)
 
@@ -293,7 +356,13 @@ def _problems(figure: Figure) -> Iterator[str]:
             f"{where}: no x {x!r}; the figure has {', '.join(map(str, xs))}" for x in values if x not in xs
         )
     for index, check in enumerate(figure.checks):
-        yield from (f"shape[{index}]: {text}" for text in check.problems(figure.series, xs))
+        where = f"shape[{index}].{check.statement}"
+        try:
+            check.compare(Samples({}), figure.series, xs, lower=False)
+        except ValidationError as error:
+            yield from dotted_problems(error, prefix=f"{where}.")
+        except ValueError as error:
+            yield f"{where}: {error}"
 
 
 def _mixed_seeds(cells: Sequence[Cell]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,9 +18,9 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.reports.compare import lower_is_better
 from ray_sim.reports.completions import completion_notes
 from ray_sim.reports.figure_page import figures_page
-from ray_sim.reports.figure_result import Axis, FigureResult, Point
+from ray_sim.reports.figure_result import Axis, FigureChoice, FigureResult, Point
 from ray_sim.reports.shape_check import Check
-from ray_sim.reports.shape_samples import Samples, X
+from ray_sim.reports.shape_samples import Comparison, Samples, X
 from ray_sim.reports.shapes import JudgedCheck, judge
 from ray_sim.reports.statistics import mean_interval
 
@@ -109,22 +109,24 @@ def merged(figures: Sequence[Figure], inputs: HashedInputs) -> Sweep:
     """The runs of figures as one sweep, each once, labelled by the first figure that has it."""
     configurations: dict[str, Configuration] = {}
     for figure in figures:
-        for cell in figure.cells:
-            labelled = _labelled(figure, cell)
-            configurations.setdefault(labelled.entry.content_hash, labelled)
+        named = [
+            (figure.name, figure.cells),
+            *((f"{figure.name}, {each.choice} {each.name}", each.cells) for each in figure.alternatives),
+        ]
+        for name, cells in named:
+            for cell in cells:
+                labelled = _labelled(name, figure.folders, cell)
+                configurations.setdefault(labelled.entry.content_hash, labelled)
     return Sweep(NAME, tuple(configurations.values()), 0, inputs, "numbers")
 
 
-def _labelled(figure: Figure, cell: Cell) -> Configuration:
-    """The run with the figure in its label, and names of files without their folders."""
+def _labelled(name: str, folders: Sequence[str], cell: Cell) -> Configuration:
+    """The run with a name before its label, and names of files without their folders."""
     entry = cell.configuration.entry
     workload, cluster, setting, policy = (
-        str(bare(label, figure.folders))
-        for label in (entry.workload, entry.cluster, entry.setting, entry.policy)
+        str(bare(label, folders)) for label in (entry.workload, entry.cluster, entry.setting, entry.policy)
     )
-    labelled = replace(
-        entry, workload=f"{figure.name}: {workload}", cluster=cluster, setting=setting, policy=policy
-    )
+    labelled = replace(entry, workload=f"{name}: {workload}", cluster=cluster, setting=setting, policy=policy)
     return replace(cell.configuration, entry=labelled)
 
 
@@ -147,21 +149,47 @@ def figure_result(figure: Figure, store: ResultStore, *, verdicts: bool = True) 
     ------
     InvalidInputError : no finished run has a value of a metric; the message names the file and the check
     """
-    xs = places_of(figure.cells)
-    samples = {}
-    for metric, where in _metrics(figure, figure.checks if verdicts else ()).items():
-        try:
-            samples[metric] = figure_samples(figure.cells, xs, metric, store)
-        except InvalidInputError as error:
-            raise InvalidInputError(f"{figure.path}: {where}: {error}") from error
+    xs, metric = places_of(figure.cells), figure.spec.metric
+    metrics = _metrics(figure, figure.checks if verdicts else ())
+    own = {each: _samples(figure, figure.cells, each, where, store) for each, where in metrics.items()}
+    alternatives = {
+        (each.choice, each.name): {
+            metric: _samples(figure, each.cells, metric, f"choices.{each.choice}, {where}", store)
+            for metric, where in metrics.items()
+        }
+        for each in (figure.alternatives if verdicts else ())
+    }
+
+    def judged(check: Check) -> JudgedCheck:
+        return judge(
+            check,
+            _compared(figure, check, own),
+            {name: _compared(figure, check, samples) for name, samples in alternatives.items()},
+        )
+
     return replace(
         _not_run(figure),
         xs=tuple(xs),
-        points=tuple(_points(figure, xs, samples[figure.spec.metric])),
-        checks=tuple(_judged(figure, check, samples, xs) for check in figure.checks) if verdicts else (),
+        points=tuple(_points(figure, xs, own[metric])),
+        checks=tuple(_with_reasons([judged(check) for check in figure.checks])) if verdicts else (),
         done=_done(figure, store),
-        completions=_completions(figure, xs, store) if figure.spec.metric.startswith("jct_s.") else None,
+        completions=_completions(figure, xs, store) if metric.startswith("jct_s.") else None,
     )
+
+
+def _with_reasons(checks: Sequence[JudgedCheck]) -> Iterator[JudgedCheck]:
+    """Yield the checks with the verdicts of those that they name as reasons."""
+    verdicts = {check.name: check.verdict for check in checks}
+    for check in checks:
+        reason = check.because
+        yield replace(check, because=None if reason is None else f"{reason}: {verdicts[reason]}")
+
+
+def _samples(figure: Figure, cells: Sequence[Cell], metric: str, where: str, store: ResultStore) -> Samples:
+    try:
+        return figure_samples(cells, places_of(figure.cells), metric, store)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{figure.path}: {where}: {error}") from error
 
 
 def _completions(figure: Figure, xs: Sequence[X], store: ResultStore) -> str | None:
@@ -187,9 +215,11 @@ def _metrics(figure: Figure, checks: Sequence[Check]) -> dict[str, str]:
     return found
 
 
-def _judged(figure: Figure, check: Check, samples: Mapping[str, Samples], xs: Sequence[X]) -> JudgedCheck:
+def _compared(figure: Figure, check: Check, samples: Mapping[str, Samples]) -> list[Comparison]:
+    """Comparisons of a check on samples by metric."""
     metric = check.metric or figure.spec.metric
-    return judge(check, samples[metric], xs, lower=_lower(figure, metric))
+    lower = _lower(figure, metric)
+    return check.compare(samples[metric], figure.series, places_of(figure.cells), lower=lower)
 
 
 def _lower(figure: Figure, metric: str) -> bool:
@@ -231,4 +261,7 @@ def _not_run(figure: Figure) -> FigureResult:
         planned=len(figure.configurations),
         done=0,
         missing={name: spec.data[name] for name in figure.missing},
+        choices=tuple(
+            FigureChoice(each.id, each.ours, each.source, tuple(each.alternatives)) for each in figure.choices
+        ),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Self
 
 import numpy as np
@@ -61,11 +60,6 @@ class _ProfileFile(_Entry):
         if self.base is None and not (self.channels and self.types):
             raise ValueError("expected `channels` and `types`, or a `base`")
         return self
-
-
-def bundled_interference_profiles() -> dict[str, Path]:
-    """Paths of the bundled profiles by name."""
-    return _FILES.bundled()
 
 
 def load_interference(ref: Source) -> InterferenceProfile:

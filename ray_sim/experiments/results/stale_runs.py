@@ -7,12 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
-from ray_sim.experiments.results.result_files import read_manifest
 from ray_sim.experiments.results.store import ResultStore
-from ray_sim.experiments.results.stored_runs import stored_entry
-from ray_sim.experiments.run_identity import versions
+from ray_sim.experiments.results.stored_runs import present_versions, stored_entry, versions_of
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
 
@@ -58,12 +54,11 @@ def find_stale(store: ResultStore, entries: Iterable[Entry]) -> StaleRuns:
 
 
 def other_versions(store: ResultStore, entries: Sequence[Entry]) -> list[str]:
-    """One line per package whose version in results of these entries differs from today's."""
-    now = versions()
+    """One line per package, or source, whose version in results of these entries differs from today's."""
+    now = present_versions()
     counts = Counter[tuple[str, str]]()
     for entry in entries:
-        manifest = read_manifest(store.run_directory(entry.content_hash))
-        there = TypeAdapter(dict[str, str]).validate_python(manifest.get("versions", {}))
+        there = versions_of(store.run_directory(entry.content_hash))
         counts.update(item for item in there.items() if item[1] != now.get(item[0]))
     return [
         f"{name} {version} in {number} of {len(entries)}, {now.get(name, 'none')} now"

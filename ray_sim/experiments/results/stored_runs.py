@@ -14,7 +14,9 @@ from pydantic import TypeAdapter, ValidationError
 from ray_sim.experiments.inputs.server_files import WORLD, split_world
 from ray_sim.experiments.results.result_files import MANIFEST, PLAN, read_manifest, read_summary
 from ray_sim.experiments.results.store import ResultStore
+from ray_sim.experiments.run_identity import versions
 from ray_sim.experiments.scenario import Scenario
+from ray_sim.experiments.source_digest import code_sha256
 from ray_sim.experiments.sweep_entries import Entry, PolicySpec
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.metrics import Trim
@@ -22,6 +24,8 @@ from ray_sim.model.parameters import resolve
 from ray_sim.model.result import Summary
 from workloads.progress import Progress, silent
 
+SOURCE = "source of ray_sim"
+"""Name of the digest of our code among versions."""
 _DIGITS = 8
 """Digits of a SHA-256 in the labels of different inputs with the same name."""
 
@@ -135,6 +139,16 @@ class _Described:
     made_with: Mapping[str, str]
 
 
+def versions_of(directory: Path) -> dict[str, str]:
+    """Versions of packages, and of our code, that made a result; raises as `find_runs`."""
+    return dict(_described(directory).made_with)
+
+
+def present_versions() -> dict[str, str]:
+    """Versions with which a run would be made now."""
+    return {**versions(), SOURCE: code_sha256()[:_DIGITS]}
+
+
 def _described(directory: Path) -> _Described:
     manifest = read_manifest(directory)
     try:
@@ -152,8 +166,8 @@ def _described(directory: Path) -> _Described:
             }
         )
         code = TypeAdapter(dict[str, str | None]).validate_python(manifest["code"])
-        versions = TypeAdapter(dict[str, str]).validate_python(manifest["versions"])
-        made_with = {**versions, "source of ray_sim": str(code["code_sha256"])[:_DIGITS]}
+        packages = TypeAdapter(dict[str, str]).validate_python(manifest["versions"])
+        made_with = {**packages, SOURCE: str(code["code_sha256"])[:_DIGITS]}
         hashes = str(manifest["content_hash"]), seed, str(manifest["scenario_hash"])
         return _Described(Entry.of(scenario, *hashes), scenario, inputs, made_with)
     except (KeyError, ValidationError) as error:
@@ -222,13 +236,16 @@ def _distinguished(runs: Sequence[FoundRun]) -> list[FoundRun]:
 
 
 def differing_versions(runs: Iterable[FoundRun]) -> list[str]:
-    """One line per package, or source, of which the runs have more than one version."""
+    """One line per package, or source, of which a run has another version than it would have now."""
+    now = present_versions()
     counts = defaultdict[str, Counter[str]](Counter)
     for run in runs:
         for name, version in run.made_with.items():
             counts[name][version] += 1
     return [
-        f"{name}: " + ", ".join(f"{version} in {number} runs" for version, number in sorted(found.items()))
+        f"{name}: "
+        + ", ".join(f"{version} in {number} runs" for version, number in sorted(found.items()))
+        + f", {now.get(name, 'none')} now"
         for name, found in sorted(counts.items())
-        if len(found) > 1
+        if {*found} != {now.get(name)}
     ]

@@ -63,6 +63,8 @@ class Logged:
     """Number of runs that the sweep no longer has; `prune` removes them."""
     damaged: tuple[str, ...] = ()
     """Problems of results that could not be logged."""
+    other_versions: tuple[str, ...] = ()
+    """Packages, and our code, of which logged results have other versions than runs would have now."""
     charts: str = ""
     """Address of the prepared page of charts."""
     serve: str | None = None

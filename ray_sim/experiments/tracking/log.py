@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ray_sim.experiments.results.result_files import check_result, read_manifest, read_summary, read_table
+from ray_sim.experiments.results.stale_runs import other_versions
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.results.store_union import StoreUnion
+from ray_sim.experiments.results.stored_runs import SOURCE, versions_of
 from ray_sim.experiments.sweep_entries import Detail, Entry
 from ray_sim.experiments.tracking.experiment import (
     DIRECTORY_TAG,
@@ -46,6 +48,8 @@ _ERROR_TAG = "ray_sim.error"
 _LOST_TAG = "ray_sim.lost_attempts"
 _BOUND_TAG = "ray_sim.bound"
 """Largest bound of a run's certificate, with its resource and partition."""
+_SOURCE_TAG = "ray_sim.source"
+"""First digits of the SHA-256 of the code that made a run."""
 _MEMBERS_TAG = "ray_sim.members"
 _LINES_TAG = "ray_sim.lines_of"
 """Content hash of the run whose lines over simulated time a configuration of several seeds has."""
@@ -139,7 +143,12 @@ def log_stores(directories: Sequence[Path], experiment: str | None = None) -> Lo
         outcomes = store.outcomes(entry for entry in entries if entry.content_hash not in left_out)
         name = experiment or sweep
         logged = log_sweep(name, store, entries, outcomes, store.read_detail(), damaged=left_out)
-    return replace(logged, damaged=tuple(str(outcome.error) for outcome in damaged))
+    finished = [outcome.entry for outcome in outcomes if outcome.error is None]
+    return replace(
+        logged,
+        damaged=tuple(str(outcome.error) for outcome in damaged),
+        other_versions=tuple(other_versions(store, finished)),
+    )
 
 
 def log_run(directory: Path) -> Logged:
@@ -300,6 +309,7 @@ class _Results(MlflowExperiment):
         manifest = read_manifest(directory)
         name = name or _run_name(manifest)
         located = {DIRECTORY_TAG: str(directory.absolute()), **(tags or {CONFIGURATION_TAG: name})}
+        located[_SOURCE_TAG] = versions_of(directory)[SOURCE]
         summary = read_summary(directory)
         if summary.certificate is not None and summary.certificate.binding_text is not None:
             located[_BOUND_TAG] = summary.certificate.binding_text

@@ -4,11 +4,11 @@ Increments are multiplied by D, the chunks of the job, and rounded to whole micr
 
     D Q = upload + waiting for faster chunks + own processing + D p x sum of phat' / (D' p') of slower ones
 
-``phat'`` is the work left of another chunk when the new one's upload ends, as far as it has been uploaded
-by then, if the worker proceeds without the new chunk. Faster chunks are those before it in the queue, with
-a key that is not larger. ``D p`` is the inverse of a chunk's average rate, the weight of a delay. The key
-equals D p where queues are ordered by rate; for a job close to its deadline it is another number, so both
-are kept apart everywhere.
+``phat'`` is the work left of another chunk when the new one's upload ends, if the worker proceeds without
+the new chunk; a chunk that is in upload then counts whole, or not at all (``counted``). Faster chunks are
+those before it in the queue, with a key that is not larger. ``D p`` is the inverse of a chunk's average
+rate, the weight of a delay. The key equals D p where queues are ordered by rate; for a job close to its
+deadline it is another number, so both are kept apart everywhere.
 
 The worker is simulated up to the end of the upload (`worker_simulation`).
 
@@ -31,6 +31,7 @@ from ray_sim.kernels.chunked.worker_simulation import (
     add_touched,
     add_upload,
     begin,
+    end_uploads,
     first_behind,
     simulate,
     sort_queue,
@@ -57,7 +58,9 @@ class NewChunk(NamedTuple):
 
 
 @kernel
-def increment(q: ReadQueues, plans: Plans, worker: int, now: int, new: NewChunk, preempt: bool) -> int:
+def increment(
+    q: ReadQueues, plans: Plans, worker: int, now: int, new: NewChunk, preempt: bool, counted: bool
+) -> int:
     """Return D Q of a chunk on a worker, by its four terms, in microseconds.
 
     Equal chunks sent before it count as faster: each adds one length to its waiting. O(log n) beside the
@@ -67,6 +70,8 @@ def increment(q: ReadQueues, plans: Plans, worker: int, now: int, new: NewChunk,
         sort_queue(q, plans, worker)
     begin(q, plans, worker)
     plan = simulate(q, plans, worker, now, new.ready, preempt)
+    if counted:
+        end_uploads(plans, NEVER)
     base, n = q.base[worker], q.waiting[worker]
     waiting, slower = 0, 0.0
     behind = first_behind(q, plans, worker, plan.head, new.key)
@@ -111,7 +116,7 @@ def exact_increment(q: ReadQueues, plans: Plans, worker: int, now: int, new: New
     the new chunks as rows. O(n log n) for n chunks on the worker.
     """
     if new.length == 0:  # it delays no other chunk, and its rate is not defined
-        return increment(q, plans, worker, now, new, preempt)
+        return increment(q, plans, worker, now, new, preempt, False)
     if plans.version[worker] != q.version[worker]:
         sort_queue(q, plans, worker)
     without = _cost(q, plans, worker, now, new, new.before, preempt)
@@ -185,13 +190,21 @@ CHEAPEST, LEAST_LOADED, GIVEN_ORDER = range(3)
 
 @kernel
 def _increment_of(
-    q: ReadQueues, plans: Plans, of: Candidates, i: int, now: int, ready: int, preempt: bool, exact: bool
+    q: ReadQueues,
+    plans: Plans,
+    of: Candidates,
+    i: int,
+    now: int,
+    ready: int,
+    preempt: bool,
+    exact: bool,
+    counted: bool,
 ) -> int:
     """Return the increment of one more chunk on candidate i, exact or by the four terms."""
     new = NewChunk(of.length[i], of.key[i], of.inverse_rate[i], ready, of.before[i])
     if exact:
         return exact_increment(q, plans, of.worker[i], now, new, preempt)
-    return increment(q, plans, of.worker[i], now, new, preempt)
+    return increment(q, plans, of.worker[i], now, new, preempt, counted)
 
 
 @kernel
@@ -204,6 +217,7 @@ def send(
     ready: int,
     preempt: bool,
     exact: bool,
+    counted: bool,
     chosen: ChosenWorkers,
 ) -> None:
     """Choose workers for the m chunks of one job, one after another; fill ``chosen``.
@@ -218,18 +232,18 @@ def send(
     if rule != GIVEN_ORDER:
         for i in range(len(of.worker)):
             if rule == CHEAPEST:
-                of.rank[i] = _increment_of(q, plans, of, i, now, ready, preempt, exact)
+                of.rank[i] = _increment_of(q, plans, of, i, now, ready, preempt, exact, counted)
             n = push(of.heap, 0, n, of.position, of.rank, i)
     for turn in range(len(chosen.worker)):
         i = turn if rule == GIVEN_ORDER else of.heap[0]
         chosen.worker[turn], chosen.rank[turn], chosen.increment[turn] = of.worker[i], of.rank[i], of.rank[i]
         if rule != CHEAPEST:
-            chosen.increment[turn] = _increment_of(q, plans, of, i, now, ready, preempt, exact)
+            chosen.increment[turn] = _increment_of(q, plans, of, i, now, ready, preempt, exact, counted)
         of.before[i] += 1
         if rule == LEAST_LOADED or (rule == CHEAPEST and not exact):
             rekey(of.heap, 0, n, of.position, of.rank, i, of.rank[i] + of.length[i])
         elif rule == CHEAPEST:
-            rank = _increment_of(q, plans, of, i, now, ready, preempt, exact)
+            rank = _increment_of(q, plans, of, i, now, ready, preempt, exact, counted)
             rekey(of.heap, 0, n, of.position, of.rank, i, rank)
 
 

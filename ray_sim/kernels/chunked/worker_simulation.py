@@ -171,7 +171,7 @@ def add_touched(plans: Plans, row: int) -> None:
 
 
 @kernel
-def _end_uploads(plans: Plans, now: int) -> None:
+def end_uploads(plans: Plans, now: int) -> None:
     """Move rows whose upload has ended to the heap of touched rows; O(log n) each."""
     while plans.size[IN_UPLOAD] > 0 and plans.ready[plans.in_upload[0]] <= now:
         row = plans.in_upload[0]
@@ -214,7 +214,7 @@ def simulate(q: ReadQueues, plans: Plans, worker: int, now: int, until: int, pre
         if q.phase[served] == RUNNING:
             plans.left[served] -= now - q.anchor[served]
     while at < until:
-        _end_uploads(plans, at)
+        end_uploads(plans, at)
         # The worker changes rows if it is idle, may be preempted, or got its row at this very instant.
         if served < 0 or preempt or (at == now and q.since[served] == now):
             best = plans.row[base + head] if head < n else -1
@@ -240,7 +240,7 @@ def simulate(q: ReadQueues, plans: Plans, worker: int, now: int, until: int, pre
             if plans.left[served] == 0:
                 served = -1
         at = following
-    _end_uploads(plans, until)
+    end_uploads(plans, until)
     return WorkerState(head, served, cost)
 
 

@@ -17,12 +17,23 @@ from ray_sim.policy_api import (
     ChunkedPolicy,
     ChunkedView,
     Dispatch,
+    Parameter,
     Streams,
     Wake,
 )
 
 Chunk = tuple[int, int, int, int]
 """Job, unit, worker, key."""
+
+
+PREEMPT = Parameter(
+    "preempt",
+    "bool",
+    False,
+    "whether a chunk takes the worker from one behind it in the order, which continues later, or waits for "
+    "its end",
+    source="docs/models/a_online.md#our-choices, C5",
+)
 
 
 class ChunkPolicy(ChunkedPolicy):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import heapq
 from abc import abstractmethod
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
 from ray_sim.model.units import IntArray
-from ray_sim.policies.shared.chunk_dispatch import Chunk
+from ray_sim.policies.shared.chunk_dispatch import PREEMPT, Chunk
 from ray_sim.policies.shared.greedy_dispatch import GreedyDispatch
 from ray_sim.policy_api import (
     ChunkedContext,
@@ -19,6 +20,7 @@ from ray_sim.policy_api import (
     DispatchedChunks,
     NewKeys,
     Offers,
+    Parameter,
     Streams,
     Wake,
 )
@@ -70,11 +72,15 @@ class EarliestFinish(GreedyDispatch):
 class ReorderedQueues(EarliestFinish):
     """Queues sorted by a number of the job that changes as it trains, computed anew in every slot.
 
-    All chunks of a job on workers have this key; the smallest is served, ties by dispatch, and preempts.
-    Chunks are dispatched in slots, like the keys.
+    All chunks of a job on workers have this key; the smallest is served, ties by dispatch. Chunks are
+    dispatched in slots, like the keys.
     """
 
+    parameters: ClassVar[tuple[Parameter, ...]] = (PREEMPT,)
     wake_on: Wake = EarliestFinish.wake_on | Wake.SLOT
+
+    def __init__(self, preempt: bool = False) -> None:
+        self.overtake = preempt
 
     @abstractmethod
     def job_keys(self, work: ChunkWork) -> IntArray:

@@ -61,8 +61,8 @@ def test_the_four_terms() -> None:
         [Chunk(key=1, left=6), Chunk(key=2, left=4), Chunk(key=7, left=9, inverse_rate=18)]
     )
     new = NewChunk(length=5, key=2, inverse_rate=10, ready=2, before=0)
-    assert increment(read, plans, 0, 0, new, True) == 2 + 8 + 5 + 10 * 9 // 18
-    assert increment(read, plans, 0, 0, new._replace(before=2), True) == 20 + 2 * 5
+    assert increment(read, plans, 0, 0, new, True, True) == 2 + 8 + 5 + 10 * 9 // 18
+    assert increment(read, plans, 0, 0, new._replace(before=2), True, True) == 20 + 2 * 5
     assert exact_increment(read, plans, 0, 0, new, True) == 20
 
 
@@ -73,9 +73,9 @@ def test_chunks_on_their_way_count_until_they_are_forgotten() -> None:
     )
     _, read, plans = asked([], on_way=on_way)
     new = NewChunk(length=5, key=2, inverse_rate=10, ready=0, before=0)
-    assert increment(read, plans, 0, 0, new, True) == 8 + 5
+    assert increment(read, plans, 0, 0, new, True, True) == 8 + 5
     forget(plans, on_way)
-    assert increment(read, plans, 0, 0, new, True) == 5
+    assert increment(read, plans, 0, 0, new, True, True) == 5
 
 
 @settings(max_examples=instances(300))
@@ -114,15 +114,19 @@ def test_each_chunk_goes_to_the_first_worker_of_the_smallest_rank(seed: int, rul
         *np.empty((2, n), np.int64),
     )
     chosen = ChosenWorkers(*np.empty((3, count), np.int64))
-    send(read, plans, candidates, rule, 0, 2, True, exact, chosen)
+    send(read, plans, candidates, rule, 0, 2, True, exact, True, chosen)
     before = [0] * n
     for turn in range(count):
-        price = exact_increment if exact else increment
         new = [
             NewChunk(length[worker], key[worker], 3 * length[worker], 2, sent_there)
             for worker, sent_there in zip(of, before, strict=True)
         ]
-        costs = [price(read, plans, int(of[i]), 0, new[i], True) for i in range(n)]
+        costs = [
+            exact_increment(read, plans, int(of[i]), 0, new[i], True)
+            if exact
+            else increment(read, plans, int(of[i]), 0, new[i], True, True)
+            for i in range(n)
+        ]
         loads = [int(rank[i]) + before[i] * int(length[of[i]]) for i in range(n)]
         ranks = {CHEAPEST: costs, LEAST_LOADED: loads, GIVEN_ORDER: rank.tolist()}[rule]
         i = turn if rule == GIVEN_ORDER else min(range(n), key=lambda i: (ranks[i], i))

@@ -22,7 +22,7 @@ from ray_sim.model.job import StatementProfile
 from ray_sim.model.units import IntArray, seconds_to_us
 from tests.proofs import instances
 from tests.training_profiles import philly
-from workloads.announcements.announce import FILLED, announce, announce_file
+from workloads.announcements.announce import FILLED, AnnouncementReport, announce
 from workloads.announcements.durations import (
     Durations,
     around_realised,
@@ -32,6 +32,7 @@ from workloads.announcements.durations import (
 )
 from workloads.announcements.profile import History, ValueKind
 from workloads.checks import check_frame
+from workloads.layers.fill import EnrichmentLayer, fill_file
 from workloads.store import frame_to_table, read_provenance, write_workload
 from workloads.synthetic.synth import synth
 from workloads.training.draws import Constant
@@ -268,12 +269,14 @@ def test_worths_outside_the_range_become_its_nearer_end() -> None:
 
 def test_the_same_seed_gives_the_same_bytes_and_the_provenance_has_the_scores(tmp_path: Path) -> None:
     write_workload(*synth("philly", 200, seed=2), tmp_path / "w.parquet")
+    layers = [EnrichmentLayer(HISTORY)]
     for name in ("one", "two"):
-        report = announce_file(str(tmp_path / "w.parquet"), tmp_path / f"{name}.parquet", HISTORY, 4)
+        (report,) = fill_file(str(tmp_path / "w.parquet"), tmp_path / f"{name}.parquet", layers, 4)
     assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "two.parquet").read_bytes()
-    announce_file(str(tmp_path / "w.parquet"), tmp_path / "other.parquet", HISTORY, 5)
+    fill_file(str(tmp_path / "w.parquet"), tmp_path / "other.parquet", layers, 5)
     assert (tmp_path / "one.parquet").read_bytes() != (tmp_path / "other.parquet").read_bytes()
     made = read_provenance(tmp_path / "one.parquet")
+    assert isinstance(report, AnnouncementReport)
     assert made is not None
     assert made.options == {"profile": "announced_history", "profile_sha256": HISTORY.sha256}
     assert made.notes["scores"] == report.scores.to_dict()

@@ -16,11 +16,11 @@ from ray_sim.model.errors import (
     UnknownNameError,
 )
 from tests.training_profiles import philly
-from workloads.announcements.announce import announce, announce_file
+from workloads.announcements.announce import announce
 from workloads.layers.fill import EnrichmentLayer, fill, fill_file
 from workloads.provenance import Counts, Provenance
 from workloads.store import read_frame, read_provenance, write_workload
-from workloads.training.enrich import Feasibility, enrich, enrich_file
+from workloads.training.enrich import Feasibility, enrich
 
 MADE = Provenance(converter="test", converter_version="1", counts=Counts(read=9, kept=9))
 
@@ -46,18 +46,6 @@ def test_the_provenance_has_every_layer_down_to_the_source(tmp_path: Path) -> No
     assert (last.options["profile"], first.options["profile"]) == ("pd_ors", "announced")
     assert first.notes["source_provenance"] == MADE.model_dump(mode="json")
     assert last.sources == first.sources
-
-
-@pytest.mark.parametrize("profile", ["pd_ors", "announced"])
-def test_one_layer_gives_the_bytes_of_the_profile_alone(tmp_path: Path, profile: str) -> None:
-    write_workload(philly(9), MADE, tmp_path / "in.parquet")
-    source = str(tmp_path / "in.parquet")
-    fill_file(source, tmp_path / "layer.parquet", load_profiles([profile]), 3)
-    if profile == "pd_ors":
-        enrich_file(source, tmp_path / "alone.parquet", load_training_draws(profile), 3)
-    else:
-        announce_file(source, tmp_path / "alone.parquet", load_announcement_draws(profile), 3)
-    assert (tmp_path / "layer.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()
 
 
 def test_two_layers_that_fill_a_column_are_refused_by_name() -> None:

@@ -26,11 +26,12 @@ from tests.proofs import instances
 from tests.training import rows
 from tests.training_profiles import PROFILES, SMALL, Jobs, of_yaml, philly
 from workloads.job_profiles import role_demand
+from workloads.layers.fill import EnrichmentLayer, fill_file
 from workloads.provenance import Counts, Provenance
 from workloads.realisation import Window, cut_window, resample_days
 from workloads.schema import SCHEMA, with_all_columns
 from workloads.store import frame_to_table, load_workload, read_frame, read_provenance, write_workload
-from workloads.training.enrich import enrich, enrich_file
+from workloads.training.enrich import enrich
 
 STEP_TIME = ["harmony_types", "optimus_nine_models", "pd_ors"]
 
@@ -359,8 +360,9 @@ def test_the_file_says_what_was_drawn_from_what(tmp_path: Path) -> None:
     )
     write_workload(philly(50), made, tmp_path / "in.parquet")
     draws = load_training_draws("pd_ors")
-    enrich_file(str(tmp_path / "in.parquet"), tmp_path / "out.parquet", draws, 7)
-    enrich_file(str(tmp_path / "in.parquet"), tmp_path / "again.parquet", draws, 7)
+    layers = [EnrichmentLayer(draws)]
+    fill_file(str(tmp_path / "in.parquet"), tmp_path / "out.parquet", layers, 7)
+    fill_file(str(tmp_path / "in.parquet"), tmp_path / "again.parquet", layers, 7)
     assert (tmp_path / "out.parquet").read_bytes() == (tmp_path / "again.parquet").read_bytes()
     provenance = read_provenance(tmp_path / "out.parquet")
     assert provenance is not None

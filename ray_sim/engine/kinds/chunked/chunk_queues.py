@@ -174,6 +174,7 @@ class ChunkQueues:
         ready_us: int,
         preempt: bool,
         exact: bool,
+        counted: bool,
     ) -> ChosenWorkers:
         """Best workers and cost increments of ``count`` chunks, one after another; nothing is sent.
 
@@ -188,7 +189,7 @@ class ChunkQueues:
             self._plans = new_plans(2 * room, len(q.queue), len(q.version))
         chosen, read = ChosenWorkers(*np.empty((3, count), dtype=np.int64)), ReadQueues.of(q)
         expect(read, self._plans, expected)
-        send(read, self._plans, candidates, rule, now_us, ready_us, preempt, exact, chosen)
+        send(read, self._plans, candidates, rule, now_us, ready_us, preempt, exact, counted, chosen)
         forget(self._plans, expected)
         return chosen
 

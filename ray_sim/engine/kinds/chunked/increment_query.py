@@ -66,6 +66,8 @@ class IncrementQuery:
     """(count,) workers for `Rule.GIVEN_ORDER`, else empty."""
     dispatched: DispatchedChunks
     """Chunks that were dispatched at this instant."""
+    counted: bool = True
+    """Whether the four terms count earlier chunks whose uploads end after this one's."""
 
     def arrays(self) -> State:
         """Arguments of a `Query`."""
@@ -148,9 +150,8 @@ def sites_choice(
         position=np.empty(len(workers), dtype=np.int64),
     )
     most = len(workers) if query.rule == Rule.GIVEN_ORDER or len(workers) == 0 else query.count
-    chosen = queues.send(
-        candidates, dispatched, most, int(query.rule), now_us, query.ready_us, query.preempt, query.exact
-    )
+    asked = int(query.rule), now_us, query.ready_us, query.preempt, query.exact, query.counted
+    chosen = queues.send(candidates, dispatched, most, *asked)
     offers = SiteOffers(chosen.worker + first, chosen.rank, chosen.increment, np.arange(most))
     return offers._asdict()
 
