@@ -21,10 +21,10 @@ StayBy = Literal["same", "length", "size"]
 class Choices:
     """Options of allocation and placement, see `ray_sim.policies.optimus.parameters`."""
 
-    allocation: str
-    normalise: Normalise
     quanta: IntArray
     """(R,) quanta per unit of each resource."""
+    allocation: str
+    normalise: Normalise
     placement: str
     shrink: bool
     keep_places: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -105,12 +106,15 @@ class Optimus(ElasticPolicy):
         self._predicts = remaining == "predicted"
         if not self._predicts:
             self.sees = (self.sees - {"losses"}) | {"work_left"}
-        self._allocation = allocation
-        self._normalise: Normalise = normalise or ("amount" if as_published else "share")
-        self._placement = placement
-        self._shrink = (misfit or ("wait" if as_published else "shrink")) == "shrink"
-        self._keep_places = not as_published if keep_places is None else keep_places
-        self._by_demand = job_order == "demand"
+        self._choices_for = partial(
+            Choices,
+            allocation=allocation,
+            normalise=normalise or ("amount" if as_published else "share"),
+            placement=placement,
+            shrink=(misfit or ("wait" if as_published else "shrink")) == "shrink",
+            keep_places=not as_published if keep_places is None else keep_places,
+            by_demand=job_order == "demand",
+        )
         self._least_stay_us = int(seconds_to_us(least_stay_s))
         self._least_stay_by = least_stay_by
         self._young_factor = young_factor
@@ -126,16 +130,7 @@ class Optimus(ElasticPolicy):
         self._trials = TrialRuns(world)
         self._known = nothing_known(NO_JOBS)
         self._counts = np.zeros(len(_COUNTS), dtype=np.int64)
-        quanta = [QUANTA_PER_UNIT[name] for name in world.cluster.resources]
-        self._choices = Choices(
-            allocation=self._allocation,
-            normalise=self._normalise,
-            quanta=np.array(quanta, dtype=np.int64),
-            placement=self._placement,
-            shrink=self._shrink,
-            keep_places=self._keep_places,
-            by_demand=self._by_demand,
-        )
+        self._choices = self._choices_for(np.array([QUANTA_PER_UNIT[r] for r in world.cluster.resources]))
 
     def decide(self, view: ElasticView) -> ElasticDecision:
         """Fit to the observations of the last interval, then allocate and place."""
