@@ -97,6 +97,7 @@ OTHER_NUMBERS: Mapping[str, tuple[Mapping[str, object], ...]] = {
         {"least_stay_s": 120.0},
         {"speed_error": 0.2, "convergence_error": 0.2},
         {"young_factor": 0.5},
+        {"least_stay_s": 120.0, "least_stay_by": "length"},
     ),
     "pd_ors": (
         {"price_span": 10.0},

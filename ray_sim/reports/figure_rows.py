@@ -38,6 +38,8 @@ def figure_rows(figures: KindFigures) -> FigureRows:
 def _of_elastic_jobs(figures: ElasticFigures) -> FigureRows:
     return FigureRows(
         progress=_known(
+            ("tasks that train, mean", figures.mean_tasks),
+            ("share of the time of tasks spent computing", figures.computing_share),
             ("fullest parameter server over the average", figures.ps_imbalance),
             ("share of training time that interference cost", figures.interference_share),
         ),

@@ -133,6 +133,18 @@ def test_a_run_takes_as_long_and_says_how_uneven_it_was() -> None:
     assert dict(summary_rows(result.summary))["fullest parameter server over the average"] == 1.0
 
 
+def test_a_run_counts_its_tasks_and_the_share_of_their_time_that_computes() -> None:
+    """20 steps of 10 s of samples: ten of 5.8 s by four tasks, a restart of 7 s, ten of 10.8 s by two."""
+    world = elastic_world([0], [profile()], [4], {"restart_cost_s": 7})
+    both = Decision.of({0: [(0, WORKER, 2), (0, PARAMETER_SERVER, 2)]})
+    one = Decision.of({0: [(0, WORKER, 1), (0, PARAMETER_SERVER, 1)]})
+    result = run_world(world, scripted(at_times({0: both, 58: one}), elastic=True))
+    assert result.jobs["finish_s"][0] == pytest.approx(58 + 7 + 108, abs=1e-5)
+    figures = elastic_of(result)
+    assert figures.mean_tasks == pytest.approx((58 * 4 + 108 * 2) / 173)
+    assert figures.computing_share == pytest.approx(200 / (58 * 4 + 108 * 2))
+
+
 def test_the_mean_counts_the_time_of_training_and_the_jobs_that_count() -> None:
     """The first job trains 20 steps with 1.5, 10 s of restart apart; the second, later, with 1 and 1."""
     jobs = [profile(num_workers=2, num_ps=2), profile()]

@@ -27,7 +27,7 @@ from tests.results_by_hand import three_jobs
 
 OWN_KEYS = [
     *("stalled_s", "ceil_share", "upload_ceil_share", "preemption_cost_s", "deadlines"),
-    *("restart_share", "cross_server_gb", "ps_imbalance"),
+    *("restart_share", "cross_server_gb", "mean_tasks", "computing_share", "ps_imbalance"),
     *("interference_share", "speed_error", "convergence_error", "welfare", "audit"),
 ]
 

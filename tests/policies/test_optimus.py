@@ -100,11 +100,9 @@ def test_a_slow_worker_is_replaced_when_it_was_slow_for_an_interval() -> None:
     small = profile(batch=1, samples=50, sample_s=10, gradient_mb=0)
     result = run(world_of([small], [2.0], {**slow, "restart_cost_s": 5, "horizon_s": 250}))
     assert moves(result) == [120.0, 240.0]
-    assert result.summary.policy_counts == {
-        "slow_workers_replaced": 2,
-        "shrunk_for_room": 0,
-        "without_room": 0,
-    }
+    # A job, two tasks; a server put in order, found to hold a pair and all tasks, put back: 7 steps.
+    counts = {"slow_workers_replaced": 2, "shrunk_for_room": 0, "without_room": 0}
+    assert result.summary.policy_counts == {**counts, "most_tasks": 2, "most_steps": 7}
     assert moves(run(world_of([small], [2.0], {**slow, "horizon_s": 250}), slow_above=3.0)) == []
 
 
@@ -301,10 +299,10 @@ def test_even_placement_beats_its_alternatives() -> None:
     "params",
     [
         {"remaining": "known", "normalise": "amount"},
-        {"misfit": "wait"},
-        {"keep_places": False},
+        {"as_published": True},
+        {"keep_places": False, "job_order": "tasks"},
         {"allocation": "drf"},
-        {"allocation": "tetris", "least_stay_s": 900},
+        {"allocation": "tetris", "least_stay_s": 900, "least_stay_by": "length"},
         {"speed_error": 0.3, "convergence_error": 0.3},
     ],
 )
@@ -314,6 +312,19 @@ def test_every_choice_lets_all_jobs_end(params: dict[str, object]) -> None:
     share = elastic_of(result).restart_share
     assert share is not None
     assert 0 < share < 0.2
+
+
+def test_as_published_is_the_paper_s_options_and_each_may_be_given_otherwise() -> None:
+    published = {"normalise": "amount", "misfit": "wait", "keep_places": False}
+    ours = {"normalise": "share", "misfit": "shrink", "keep_places": True}
+    world = mixed_world(1, {"restart_cost_s": 20})
+
+    def events(**params: object) -> pl.DataFrame:
+        return run_world(world, create_policy("optimus", params)).events
+
+    assert events(as_published=True).equals(events(**published))
+    assert events(as_published=True, **ours).equals(events())
+    assert not events(as_published=True).equals(events())
 
 
 def test_a_run_without_servers_ends() -> None:

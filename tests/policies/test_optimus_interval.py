@@ -11,7 +11,14 @@ from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.units import IntArray
 from ray_sim.policies.optimus.allocation_kernels import Claims
 from ray_sim.policies.optimus.baseline_allocations import drf_tasks, tetris_tasks
-from ray_sim.policies.optimus.interval import Choices, IntervalJobs, part_of, target_of, tasks_of
+from ray_sim.policies.optimus.interval import (
+    Choices,
+    IntervalJobs,
+    part_of,
+    stay_factors,
+    target_of,
+    tasks_of,
+)
 from tests.placement_tables import rows_in, table_of
 
 
@@ -39,14 +46,15 @@ def interval_of(
     return IntervalJobs(claims, np.full(n, 2), held, tasks_of(held, n), staying)
 
 
-def choose(allocation: str = "optimus", *, keep_places: bool = True) -> Choices:
+def choose(allocation: str = "optimus", *, keep_places: bool = True, shrink: bool = True) -> Choices:
     return Choices(
         allocation=allocation,
         normalise="share",
         quanta=np.ones(1, np.int64),
         placement="even",
-        shrink=True,
+        shrink=shrink,
         keep_places=keep_places,
+        by_demand=True,
     )
 
 
@@ -105,6 +113,25 @@ def test_jobs_for_whose_tasks_there_is_no_room_are_counted() -> None:
     large = claims_of([[[5], [1]]], [9])
     target = target_of(interval_of(large), np.arange(4), np.full((4, 1), 4), choose())
     assert (target.shrunk, target.without_room, len(target.placements.job)) == (0, 1, 0)
+
+
+def test_of_jobs_that_wait_one_is_shrunk_unless_another_runs() -> None:
+    """Two workers of three quanta as above; with job 1 on server 0, which stays, job 0 waits."""
+    alone = claims_of([[[3], [1]]], [9])._replace(most_workers=np.array([2]))
+    waits = choose(shrink=False)
+    assert found(interval_of(alone), [4, 2, 2], waits) == [[0, 0, W, 1], [0, 0, P, 1]]
+    two = claims_of([[[3], [1]], ONE_EACH], [9, 1])._replace(most_workers=np.array([2, 1]))
+    held = [[1, 0, W, 1], [1, 0, P, 1]]
+    assert found(interval_of(two, held, stays=[1]), [5, 2, 2], waits) == held
+
+
+def test_a_long_or_large_job_stays_for_less_time() -> None:
+    """A step takes 1 / w s: 10, 30 and 20 s are left, mean 20; 1, 2 and 3 tasks run, mean 2."""
+    claims = claims_of([ONE_EACH] * 4, [10, 60, 40, 5])
+    held = np.array([[1, 0], [2, 0], [2, 1], [0, 0]])
+    assert stay_factors(claims, held, "length").tolist() == [2, 20 / 30, 1, 1]
+    assert stay_factors(claims, held, "size").tolist() == [2, 1, 2 / 3, 1]
+    assert stay_factors(claims, held, "same").tolist() == [1, 1, 1, 1]
 
 
 def test_a_part_of_the_jobs_is_numbered_anew() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, SYNC, WORKER
 from ray_sim.kernels.elastic.step_time import PER_TASK, cross_mb_per_sample, one_way_s
 from ray_sim.model.units import IntArray
-from ray_sim.policies.optimus.placement import place, scarcest_resource
+from ray_sim.policies.optimus.placement import dominant_shares, place, scarcest_resource
 from tests.placement_tables import rows_in, table_of
 from tests.proofs import instances
 from tests.training import Placement
@@ -30,12 +31,17 @@ def put(
     shrink: bool = True,
     resource: int = 0,
     home: list[Row] | None = None,
+    idle: bool = False,
 ) -> list[Row]:
-    """Rows of jobs whose tasks take one quantum each unless said otherwise."""
+    """Rows of jobs, by number of tasks, whose tasks take one quantum each unless said otherwise."""
     each = quanta or [[[1], [1]]] * len(tasks)
     at_home = table_of(home or [])
-    found = place(
-        np.array(tasks), np.array(each), at_home, np.array(free), resource, rule=rule, shrink=shrink
+    found, _ = place(
+        *(np.array(tasks), np.array(each), at_home, np.array(free), resource),
+        rule=rule,
+        size=np.array(tasks).sum(axis=1),
+        shrink=shrink,
+        idle=idle,
     )
     return [(job, server, role, count) for job, server, role, count in rows_in(found)]
 
@@ -115,6 +121,28 @@ def test_a_job_that_fits_on_no_k_servers_evenly_is_placed_in_turn_and_shrunk_to_
     assert put([(1, 1), (3, 0)], [[2], [0]]) == on(0, (0, 1, 1))  # the second job waits
 
 
+def test_a_job_that_waits_is_shrunk_where_no_job_runs() -> None:
+    """Four and four on rooms of 1, 3, 1, as above; two jobs that do not fit wait for each other no longer."""
+    rooms = [[1], [3], [1]]
+    shrunk = on(0, (0, 0, 1), (1, 2, 1), (2, 0, 1))
+    assert put([(4, 4)], rooms, shrink=False, idle=True) == shrunk
+    assert put([(4, 4), (5, 5)], rooms, shrink=False, idle=True) == shrunk
+    assert put([(4, 4), (1, 1)], rooms, shrink=False, idle=True) == on(1, (1, 1, 1))
+    # Of the first, no server holds a worker: the next is shrunk.
+    each = [[[5], [1]], [[1], [1]]]
+    assert put([(1, 1), (4, 4)], rooms, each, shrink=False, idle=True) == [(1, *row[1:]) for row in shrunk]
+
+
+def test_the_size_of_a_job_is_its_largest_share_of_a_resource() -> None:
+    """Of 10 and 40: two workers of (1, 2) take 0.2 and 0.1, one of (1, 16) takes 0.1 and 0.4."""
+    tasks, quanta = (
+        np.array([[2, 0], [1, 0], [0, 0]]),
+        np.array([[[1, 2], [0, 0]], [[1, 16], [0, 0]], [[1, 1]] * 2]),
+    )
+    assert dominant_shares(tasks, quanta, np.array([10, 40])).tolist() == [0.2, 0.4, 0]
+    assert dominant_shares(tasks, quanta, np.array([10, 0])).tolist() == [0.2, 0.1, 0]
+
+
 def test_what_a_job_does_not_get_is_left_to_the_next() -> None:
     """Job 0 needs a worker of five quanta, which nobody holds; its parameter server is given back."""
     rows = put([(1, 1), (2, 2)], [[4]], [[[5], [1]], [[1], [1]]])
@@ -172,48 +200,89 @@ def test_servers_are_ordered_by_the_resource_that_runs_out_first() -> None:
     assert scarcest_resource(np.array([[0, 0]]), quanta, np.array([0, 5])) == 0
 
 
-def plain(tasks: IntArray, quanta: IntArray, free: IntArray, resource: int, *, shrink: bool) -> list[Row]:
+def plain(
+    tasks: IntArray,
+    quanta: IntArray,
+    free: IntArray,
+    resource: int,
+    *,
+    by_demand: bool,
+    shrink: bool,
+    idle: bool,
+) -> list[Row]:
     """The even rule as the paper tells it, one job after the other on sorted lists."""
     left, rows = free.copy(), []
-    for job in sorted(range(len(tasks)), key=lambda job: (tasks[job].sum(), job)):
-        w, p = (int(n) for n in tasks[job])
-        if w == 0:
-            continue
-        pair = quanta[job, WORKER] + quanta[job, PARAMETER_SERVER] * (p > 0)
-        queue = [s for s in range(len(left)) if (pair <= left[s]).all()]
-        queue.sort(key=lambda s: (-left[s, resource], s))
-        for k in range(1, min(max(w, p), len(queue)) + 1):
-            here = [(s, len(range(rank, w, k)), len(range(rank, p, k))) for rank, s in enumerate(queue[:k])]
-            if all((np.array(n) @ quanta[job] <= left[s]).all() for s, *n in here):
-                break
-        else:
-            here = []
-            tried, asked = left.copy(), [0, 0]
-            moved = True
-            while moved:
-                moved = False
-                for role in (PARAMETER_SERVER, WORKER):
-                    room = [s for s in range(len(left)) if (quanta[job, role] <= tried[s]).all()]
-                    if asked[role] < tasks[job, role] and room:
-                        tried[room[0]] -= quanta[job, role]
-                        asked[role] += 1
-                        here.append((room[0], int(role == WORKER), int(role == PARAMETER_SERVER)))
-                        moved = True
-            partly = asked[WORKER] > 0 and (asked[PARAMETER_SERVER] > 0 or p == 0)
-            if asked != [w, p] and not (shrink and partly):
-                continue
-        for s, here_w, here_p in here:
-            left[s] -= np.array([here_w, here_p]) @ quanta[job]
-            rows += on(job, (s, here_w, here_p))
+    pool = free.sum(axis=0)
+
+    def size(job: int) -> Fraction:
+        taken = tasks[job] @ quanta[job]
+        shares = [Fraction(int(n), int(c)) for n, c in zip(taken, pool, strict=True) if c > 0]
+        return max(shares, default=Fraction(0)) if by_demand else Fraction(int(tasks[job].sum()))
+
+    order = sorted(
+        (job for job in range(len(tasks)) if tasks[job, WORKER] > 0), key=lambda job: (size(job), job)
+    )
+    waiting = []
+    for job in order:
+        here = evenly(tasks[job], quanta[job], left, resource) or in_turn(
+            tasks[job], quanta[job], left, shrink
+        )
+        if not here:
+            waiting.append(job)
+        rows += taken_by(job, here, quanta[job], left)
+    while idle and waiting and not rows:
+        job = waiting.pop(0)
+        rows += taken_by(job, in_turn(tasks[job], quanta[job], left, True), quanta[job], left)
     total: dict[tuple[int, int, int], int] = {}
     for job, s, role, n in rows:
         total[job, s, role] = total.get((job, s, role), 0) + n
     return [(*key, n) for key, n in sorted(total.items())]
 
 
+Here = list[tuple[int, int, int]]
+"""Server, workers and parameter servers."""
+
+
+def taken_by(job: int, here: Here, quanta: IntArray, left: IntArray) -> list[Row]:
+    for s, w, p in here:
+        left[s] -= np.array([w, p]) @ quanta
+    return on(job, *here)
+
+
+def evenly(tasks: IntArray, quanta: IntArray, left: IntArray, resource: int) -> Here:
+    w, p = (int(n) for n in tasks)
+    pair = quanta[WORKER] + quanta[PARAMETER_SERVER] * (p > 0)
+    queue = [s for s in range(len(left)) if (pair <= left[s]).all()]
+    queue.sort(key=lambda s: (-left[s, resource], s))
+    for k in range(1, min(max(w, p), len(queue)) + 1):
+        here = [(s, len(range(rank, w, k)), len(range(rank, p, k))) for rank, s in enumerate(queue[:k])]
+        if all((np.array(n) @ quanta <= left[s]).all() for s, *n in here):
+            return here
+    return []
+
+
+def in_turn(tasks: IntArray, quanta: IntArray, left: IntArray, shrink: bool) -> Here:
+    here: Here = []
+    tried, got = left.copy(), [0, 0]
+    moved = True
+    while moved:
+        moved = False
+        for role in (PARAMETER_SERVER, WORKER):
+            room = [s for s in range(len(left)) if (quanta[role] <= tried[s]).all()]
+            if got[role] < tasks[role] and room:
+                tried[room[0]] -= quanta[role]
+                got[role] += 1
+                here.append((room[0], int(role == WORKER), int(role == PARAMETER_SERVER)))
+                moved = True
+    partly = got[WORKER] > 0 and (got[PARAMETER_SERVER] > 0 or tasks[PARAMETER_SERVER] == 0)
+    return here if got == tasks.tolist() or (shrink and partly) else []
+
+
 @settings(max_examples=instances(200), deadline=None)
-@given(data=st.data(), shrink=st.booleans())
-def test_the_kernel_does_what_the_paper_tells(data: st.DataObject, shrink: bool) -> None:
+@given(data=st.data(), by_demand=st.booleans(), shrink=st.booleans(), idle=st.booleans())
+def test_the_kernel_does_what_the_paper_tells(
+    data: st.DataObject, by_demand: bool, shrink: bool, idle: bool
+) -> None:
     n, servers = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 6))
 
     def draw(shape: tuple[int, ...], most: int) -> IntArray:
@@ -224,14 +293,21 @@ def test_the_kernel_does_what_the_paper_tells(data: st.DataObject, shrink: bool)
     tasks, quanta, free = draw((n, 2), 6), draw((n, 2, 2), 3), draw((servers, 2), 12)
     resource = data.draw(st.integers(0, 1))
     tasks[tasks[:, WORKER] == 0] = 0
-    found = place(tasks, quanta, NOWHERE, free, resource, rule="even", shrink=shrink)
-    assert [tuple(row) for row in rows_in(found)] == plain(tasks, quanta, free, resource, shrink=shrink)
+    size = dominant_shares(tasks, quanta, free.sum(axis=0)) if by_demand else tasks.sum(axis=1)
+
+    def found(rule: str) -> list[Row]:
+        rows, _ = place(
+            tasks, quanta, NOWHERE, free, resource, rule=rule, size=size, shrink=shrink, idle=idle
+        )
+        return [(job, server, role, count) for job, server, role, count in rows_in(rows)]
+
+    expected = plain(tasks, quanta, free, resource, by_demand=by_demand, shrink=shrink, idle=idle)
+    assert found("even") == expected
     for rule in ("spread", "pack"):
-        rows = rows_in(place(tasks, quanta, NOWHERE, free, resource, rule=rule, shrink=shrink))
-        left = free.copy()
+        left, rows = free.copy(), found(rule)
         for job, s, role, count in rows:
             left[s] -= count * quanta[job, role]
         assert (left >= 0).all()
         keys = [row[:3] for row in rows]
         assert keys == sorted(keys)
-        assert len({tuple(key) for key in keys}) == len(keys)
+        assert len(set(keys)) == len(keys)

@@ -34,7 +34,7 @@ from workloads.training.reference_servers import (
 )
 from workloads.training.view_columns import with_view_columns
 
-VERSION = "2"
+VERSION = "3"
 """Changes when the same arguments draw other numbers."""
 
 ROWS_AT_ONCE = 2**18
@@ -153,6 +153,9 @@ def enrich(
 def _fill(frame: pl.DataFrame, draws: TrainingDraws, streams: Streams) -> pl.DataFrame:
     """Jobs with drawn, derived and solved columns; the result of a job does not depend on the others."""
     filled = frame.with_columns(drawn_columns(frame, draws, streams).get_columns()).select(*SCHEMA)
+    without = (pl.col("worker_gpu") == 0) & (pl.col("num_gpus") > 0)
+    tasks = pl.when(without).then("num_workers").otherwise("num_tasks")
+    filled = filled.with_columns(num_gpus=pl.when(without).then(0.0).otherwise("num_gpus"), num_tasks=tasks)
     if SOLVED not in draws.columns:
         return filled
     rates = traced_rates(filled, draws) if draws.traced_time_in else None

@@ -38,7 +38,7 @@ def _family_columns(frame: pl.DataFrame, family: Family, uniform: Mapping[str, F
 
 
 def _workers(frame: pl.DataFrame, draw: Draw, uniform: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Number of workers and GPUs of each, (J,) each, whose product is the row's GPUs.
+    """Number of workers and GPUs of each, (J,) each, whose product is the row's GPUs, or 0 if the draw is.
 
     If the trace has the tasks of a gang, they are the workers. Otherwise n whole GPUs are divided among
     workers with equal numbers, drawn from the divisors of n, or one each if no divisor is in the range. Any
@@ -54,7 +54,7 @@ def _workers(frame: pl.DataFrame, draw: Draw, uniform: FloatArray) -> tuple[Floa
         each = each[n % each == 0] if len(each) else np.array([])
         divisors = each if len(each) else np.array([1.0])
         workers[of_size] = n / divisors[np.floor(uniform[of_size] * len(divisors)).astype(np.int64)]
-    return workers, gpus / workers
+    return workers, gpus / workers if high > 0 else np.zeros(len(gpus))
 
 
 def _batch(family: Family, uniform: FloatArray, workers: FloatArray) -> FloatArray:

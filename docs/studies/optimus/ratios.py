@@ -73,14 +73,14 @@ def draw(axes: Axes, figure: Figure, ratios: Ratios) -> None:
         found = np.array([ratios.of(series, x) or (np.nan,) * 4 for x in ratios.xs])
         shift = 0.0 if numeric else 0.12 * (index - (len(ratios.series) - 1) / 2)
         spread = [found[:, 0] - found[:, 1], found[:, 2] - found[:, 0]]
-        style = {"marker": "os^D"[index], "linestyle": "-" if numeric else "none", "capsize": 2}
+        style = {"marker": "os^Dv<>"[index], "linestyle": "-" if numeric else "none", "capsize": 2}
         axes.errorbar(places + shift, found[:, 0], spread, label=series, **style)
     if not numeric:
         axes.set_xticks(places, [str(x) for x in ratios.xs])
     axes.axhline(1.0, color="black", lw=0.8)
     axes.axhline(2.39, color="grey", ls=":", lw=0.8)
     axes.set_xlabel(f"{figure.spec.x.label}{f' ({figure.spec.x.unit})' if figure.spec.x.unit else ''}")
-    axes.set_ylim(0.5, 3.0)
+    axes.set_ylim(0.5, 3.5)
     axes.legend(fontsize=7)
 
 
@@ -100,7 +100,7 @@ def main() -> None:
     given = parser.parse_args()
     store, figures = ResultStore(given.results), read_figures("optimus", given.data)
     for figure in figures:
-        if len(figure.series) > 1 and figure.spec.metric == "jct_s.mean":
+        if figure.series[0] in ("Optimus", "PAA") and figure.spec.metric == "jct_s.mean":
             for metric, title in METRICS.items():
                 heading = f"{figure.name}: {title} over that of {figure.series[0]}"
                 print_table(heading, Ratios(figure, metric, store))

@@ -9,10 +9,15 @@ from ray_sim.model.figures.base import GangFigures
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElasticFigures(GangFigures):
-    """Traffic, skew of parameter servers, interference, and errors of the policy's estimates."""
+    """Tasks, traffic, skew of parameter servers, interference, and errors of the policy's estimates."""
 
     cross_server_gb: float
     """Traffic between servers, 10^9 bytes."""
+    mean_tasks: float | None = None
+    """Workers and parameter servers of all jobs that train, averaged from the first submission to the last
+    completion; null where no job completes."""
+    computing_share: float | None = None
+    """Share of the time of these tasks that the samples take at speed 1; null where none trains."""
     ps_imbalance: float | None = None
     """Parameters on a job's fullest parameter server over the average, averaged over the time in which jobs
     trained with parameter servers; null where none did."""

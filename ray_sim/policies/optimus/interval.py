@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ray_sim.model.units import BoolArray, IntArray
+from ray_sim.model.units import BoolArray, FloatArray, IntArray
 from ray_sim.policies.optimus.allocation import Normalise, costs, marginal_gains
-from ray_sim.policies.optimus.allocation_kernels import Claims
+from ray_sim.policies.optimus.allocation_kernels import Claims, steps_per_s
 from ray_sim.policies.optimus.baseline_allocations import drf_tasks, tetris_tasks
-from ray_sim.policies.optimus.placement import place, scarcest_resource
+from ray_sim.policies.optimus.placement import dominant_shares, place, scarcest_resource
 from ray_sim.policy_api import WORKER, PlacementTable
+
+StayBy = Literal["same", "length", "size"]
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
     """Options of allocation and placement, see `ray_sim.policies.optimus.parameters`."""
 
-    allocation: str
-    normalise: Normalise
     quanta: IntArray
     """(R,) quanta per unit of each resource."""
+    allocation: str
+    normalise: Normalise
     placement: str
     shrink: bool
     keep_places: bool
+    by_demand: bool
+    """Whether jobs are placed by dominant share, else by number of tasks."""
 
 
 class IntervalJobs(NamedTuple):
@@ -58,6 +62,26 @@ def part_of(interval: IntervalJobs, jobs: IntArray) -> IntervalJobs:
     return IntervalJobs(claims, interval.asked[jobs], mine, interval.held[jobs], interval.stays[jobs])
 
 
+def stay_factors(claims: Claims, held: IntArray, by: StayBy) -> FloatArray:
+    """(n,) factors of the least stay: mean of running jobs over the job's own length or size.
+
+    Parameters
+    ----------
+    held : (n, 2) workers and parameter servers of current placements
+    """
+    running = held[:, WORKER] > 0
+    if by == "same" or not running.any():
+        return np.ones(len(held))
+    own = held.sum(axis=1).astype(np.float64)
+    if by == "length":
+        steps_per_s(claims.time, held, own)
+        own = np.divide(claims.steps, own, out=np.zeros(len(own)), where=running)
+    factors: FloatArray = np.divide(
+        own[running].mean(), own, out=np.ones(len(own)), where=running & (own > 0)
+    )
+    return factors
+
+
 class Target(NamedTuple):
     """Target placements of jobs."""
 
@@ -67,6 +91,10 @@ class Target(NamedTuple):
     """Number of jobs that get fewer tasks than allocated, for lack of room."""
     without_room: int
     """Number of jobs that get no tasks although some were allocated."""
+    tasks: int
+    """Number of tasks allocated."""
+    steps: int
+    """Operations of the placement, see `FreeServers`, and a gain for each job and each task."""
 
 
 def target_of(interval: IntervalJobs, servers: IntArray, capacity: IntArray, choices: Choices) -> Target:
@@ -93,13 +121,23 @@ def target_of(interval: IntervalJobs, servers: IntArray, capacity: IntArray, cho
         tasks[others] = _allocated(mine, interval.asked[others], capacity, room, choices)
     same = choices.keep_places & (tasks == interval.held).all(axis=1)
     home = placements.where(same[placements.job])
-    resource = scarcest_resource(tasks, claims.demand, pool)
-    placed = place(tasks, claims.demand, home, room, resource, rule=choices.placement, shrink=choices.shrink)
+    placed, steps = place(
+        tasks,
+        claims.demand,
+        home,
+        room,
+        scarcest_resource(tasks, claims.demand, pool),
+        rule=choices.placement,
+        size=dominant_shares(tasks, claims.demand, pool) if choices.by_demand else tasks.sum(axis=1),
+        shrink=choices.shrink,
+        idle=len(staying.job) == 0,
+    )
     missing = (tasks_of(placed, len(tasks)) < tasks).any(axis=1)
     without = (tasks[:, WORKER] > 0) & ~np.isin(np.arange(len(tasks)), placed.job)
     found = PlacementTable.joined([staying, placed])
     found = replace(found, server=servers[found.server])
-    return Target(found, int((missing & ~without).sum()), int(without.sum()))
+    n = int(tasks.sum())
+    return Target(found, int((missing & ~without).sum()), int(without.sum()), n, steps + n + len(tasks))
 
 
 def _allocated(

@@ -8,6 +8,13 @@ from ray_sim.policy_api import Parameter
 
 PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
+        "as_published",
+        "bool",
+        False,
+        "whether normalise, misfit and keep_places are as in the paper, unless given",
+        source="docs/models/optimus.md#our-choices",
+    ),
+    Parameter(
         "allocation",
         "choice",
         "optimus",
@@ -27,9 +34,9 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "normalise",
         "choice",
-        "share",
-        "divisor of the gain of a task. share: of its dominant resource; amount: of that resource, "
-        "as in the paper",
+        None,
+        "divisor of the gain of a task. share: of its dominant resource; amount: of that resource [share; "
+        "amount with as_published]",
         source="docs/models/optimus.md#allocation; amount as Peng et al., section 4.1",
         choices=("share", "amount"),
     ),
@@ -45,19 +52,27 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "misfit",
         "choice",
-        "shrink",
+        None,
         "action when the tasks of a job do not fit. shrink: the job gets those that fit, at least "
-        "one of each kind; wait: it gets none",
-        source="docs/models/optimus.md#placement; shrink as the authors' scheduler",
+        "one of each kind; wait: it gets none, unless no job runs [shrink; wait with as_published]",
+        source="docs/models/optimus.md#placement; wait as Peng et al., shrink as the authors' scheduler",
         choices=("shrink", "wait"),
     ),
     Parameter(
         "keep_places",
         "bool",
-        True,
+        None,
         "whether jobs with unchanged numbers of tasks stay where they are unless they fit on fewer servers; "
-        "else all jobs are placed anew, and a job that moves pays a restart",
+        "else all jobs are placed anew, and a job that moves pays a restart [true; false with as_published]",
         source="docs/models/optimus.md#placement",
+    ),
+    Parameter(
+        "job_order",
+        "choice",
+        "demand",
+        "number by which jobs are placed, the smallest first. demand: dominant share; tasks: number of tasks",
+        source="docs/models/optimus.md#placement; demand as Peng et al., tasks as the authors' scheduler",
+        choices=("demand", "tasks"),
     ),
     Parameter(
         "least_stay_s",
@@ -66,7 +81,16 @@ PARAMETERS: tuple[Parameter, ...] = (
         "least time between two changes of a job's placements, except to replace slow workers",
         unit="s",
         minimum=0.0,
-        source="docs/models/optimus.md#our-choices",
+        source="docs/models/optimus.md#restart-threshold",
+    ),
+    Parameter(
+        "least_stay_by",
+        "choice",
+        "same",
+        "same: least_stay_s for every job; length, size: times the mean of running jobs over the job's own "
+        "remaining time or number of tasks",
+        source="docs/models/optimus.md#restart-threshold; length and size in the manner of Peng et al.",
+        choices=("same", "length", "size"),
     ),
     Parameter(
         "young_factor",
@@ -94,23 +118,20 @@ PARAMETERS: tuple[Parameter, ...] = (
         source="docs/models/optimus.md#slow-workers; Peng et al.: slower than half of the median",
         minimum=1.0,
     ),
-    Parameter(
-        "speed_error",
-        "float",
-        0.0,
-        "share by which estimated speeds are wrong: too high for half of the jobs, too low for the others",
-        source="docs/models/optimus.md#our-choices; Peng et al., experiment with mistaken estimates",
-        minimum=0.0,
-        maximum=0.99,
-    ),
-    Parameter(
-        "convergence_error",
-        "float",
-        0.0,
-        "share by which estimates of the remaining work are wrong, as in speed_error",
-        source="docs/models/optimus.md#our-choices; Peng et al., experiment with mistaken estimates",
-        minimum=0.0,
-        maximum=0.99,
+    *(
+        Parameter(
+            name,
+            "float",
+            0.0,
+            f"share by which {estimates} are wrong: too high for half of the jobs, too low for the others",
+            source="docs/models/optimus.md#our-choices; Peng et al., experiment with mistaken estimates",
+            minimum=0.0,
+            maximum=0.99,
+        )
+        for name, estimates in (
+            ("speed_error", "estimated speeds"),
+            ("convergence_error", "estimates of the remaining work"),
+        )
     ),
     PARAMETER_BLOCKS,
 )

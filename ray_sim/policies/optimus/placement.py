@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ray_sim.model.units import IntArray
+from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.optimus.placement_kernels import (
     EVEN,
     PACK,
@@ -40,14 +40,18 @@ def scarcest_resource(tasks: IntArray, quanta: IntArray, pool: IntArray) -> int:
     tasks, quanta : (n, 2) and (n, 2, R), as `place`
     pool : (R,) quanta of all servers together
     """
-    return int(_scarcest(np.einsum("jk,jkr->r", tasks, quanta), pool))
+    return int(_shares(np.einsum("jk,jkr->r", tasks, quanta), pool).argmax())
 
 
-def _scarcest(taken: IntArray, pool: IntArray) -> IntArray:
-    """Resource (last axis) of which the largest share of the pool is taken."""
-    share = np.divide(taken, pool, out=np.zeros(taken.shape), where=pool > 0)
-    scarcest: IntArray = share.argmax(axis=-1)
-    return scarcest
+def dominant_shares(tasks: IntArray, quanta: IntArray, pool: IntArray) -> FloatArray:
+    """(n,) largest share of a resource that each job takes; parameters as `scarcest_resource`."""
+    shares: FloatArray = _shares(np.einsum("jk,jkr->jr", tasks, quanta), pool).max(axis=1)
+    return shares
+
+
+def _shares(taken: IntArray, pool: IntArray) -> FloatArray:
+    """Shares of the pool by resource (last axis); 0 of a resource that it lacks."""
+    return np.divide(taken, pool, out=np.zeros(taken.shape), where=pool > 0)
 
 
 def place(
@@ -58,11 +62,13 @@ def place(
     resource: int,
     *,
     rule: str,
+    size: IntArray | FloatArray,
     shrink: bool,
-) -> PlacementTable:
-    """Placements by job number, sorted; jobs without any wait.
+    idle: bool,
+) -> tuple[PlacementTable, int]:
+    """Placements by job number, sorted, and the number of steps taken; jobs without any placement wait.
 
-    Jobs are placed by their number of tasks, the smallest first, ties by their order. By the rule ``even``
+    Jobs are placed by their size, the smallest first, ties by their order. By the rule ``even``
     task i of each role goes to server i mod k of the k freest, for the least k with which all fit; if there
     is no such k, parameter servers and workers alternate, each on the first server with room. By ``spread``
     and ``pack`` they alternate on the freest or the fullest server with room. By the rule ``even`` a job at
@@ -75,9 +81,12 @@ def place(
     home : placements, sorted, of jobs that already hold exactly these tasks
     capacity : (S, R) quanta of the available servers
     resource : resource whose free quanta order the servers
+    size : (n,) numbers by which jobs are ordered
     shrink : whether a job that does not fit gets fewer tasks, at least one of each role; else it waits
+    idle : whether no other jobs are on the servers; then, if none of these has a place, the first that can
+        be shrunk is
     """
-    order = np.argsort(tasks.sum(axis=1), kind="stable")
+    order = np.argsort(size, kind="stable")
     free = capacity.copy()
     np.subtract.at(free, home.server, home.count[:, None] * quanta[home.job, home.role])
     pairs = np.einsum("jk,jkr->jr", np.minimum(tasks, 1), quanta)[tasks[:, WORKER] > 0]
@@ -91,9 +100,10 @@ def place(
             np.searchsorted(rank[home.job], np.arange(len(tasks) + 1)), home.server, home.role, home.count
         ),
     )
-    place_all(RULES[rule], demands, resource, shrink, floor, placed)
+    place_all(RULES[rule], demands, resource, shrink, idle, floor, placed)
     n = int(placed.size[0])
-    return _merged(order[placed.job[:n]], placed.server[:n], placed.role[:n], placed.tasks[:n])
+    found = _merged(order[placed.job[:n]], placed.server[:n], placed.role[:n], placed.tasks[:n])
+    return found, int(floor.steps[0])
 
 
 def place_alone(tasks: IntArray, quanta: IntArray, capacity: IntArray) -> PlacementTable:
@@ -106,7 +116,7 @@ def place_alone(tasks: IntArray, quanta: IntArray, capacity: IntArray) -> Placem
     ----------
     tasks, quanta, capacity : as `place`
     """
-    resource = _scarcest(np.einsum("jk,jkr->jr", tasks, quanta), capacity.sum(axis=0))
+    resource = _shares(np.einsum("jk,jkr->jr", tasks, quanta), capacity.sum(axis=0)).argmax(axis=1)
     floor, placed = _floor(capacity.copy(), np.zeros(capacity.shape[1], np.int64)), _room_for(tasks)
     nowhere = Rows(np.zeros(len(tasks) + 1, np.int64), *np.empty((3, 0), np.int64))
     place_each_alone(Demands(tasks, quanta, nowhere), resource, capacity, floor, placed)
@@ -124,6 +134,7 @@ def _floor(free: IntArray, least: IntArray) -> FreeServers:
         size=np.zeros(1, np.int64),
         least=least,
         chosen=np.empty(n_servers, np.int64),
+        steps=np.zeros(1, np.int64),
     )
 
 

@@ -43,6 +43,8 @@ class FreeServers(NamedTuple):
     """(R,) minimum over jobs of the demand of one task of each role: with less no job has room."""
     chosen: I64
     """(S,) work space: chosen servers from the front, passed-over servers from the end."""
+    steps: I64
+    """(1,) servers looked at or put in order so far, the operations of a placement."""
 
 
 class Placed(NamedTuple):
@@ -60,6 +62,7 @@ class Placed(NamedTuple):
 @kernel
 def holds(servers: FreeServers, server: int, quanta: I64, workers: int, ps: int) -> bool:
     """Whether a server has room for these numbers of workers and parameter servers."""
+    servers.steps[0] += 1
     for r in range(quanta.shape[1]):
         demand = workers * quanta[WORKER, r] + ps * quanta[PARAMETER_SERVER, r]
         if demand > servers.free[server, r]:
@@ -95,6 +98,7 @@ def _add_row(placed: Placed, job: int, server: int, role: int, tasks: int) -> No
 @kernel
 def _order(servers: FreeServers, server: int, resource: int) -> None:
     """Insert a server into the heap, or move it, by its free quanta; O(log S)."""
+    servers.steps[0] += 1
     key = -servers.free[server, resource]
     if servers.position[server] >= 0:
         rekey(servers.heap, 0, servers.size[0], servers.position, servers.key, server, key)
@@ -313,7 +317,13 @@ def place_each_alone(
 
 @outlined
 def place_all(
-    rule: int, demands: Demands, resource: int, shrink: bool, servers: FreeServers, placed: Placed
+    rule: int,
+    demands: Demands,
+    resource: int,
+    shrink: bool,
+    idle: bool,
+    servers: FreeServers,
+    placed: Placed,
 ) -> None:
     """Place the jobs one after the other into ``placed``; ``servers.free`` is what they leave.
 
@@ -325,6 +335,7 @@ def place_all(
     rule : EVEN, SPREAD or PACK
     resource : resource that orders the servers
     shrink : whether a job that does not fit is placed with fewer tasks; else it gets nothing
+    idle : whether, if no job has a place, the first one that can be placed with fewer tasks is
     """
     placed.size[0] = 0
     _order_all(servers, resource)
@@ -335,3 +346,7 @@ def place_all(
             _stay_or_move(rule, demands, job, resource, servers, placed)
         elif rule != EVEN or not _place_evenly(demands, job, len(servers.free), resource, servers, placed):
             _place_in_turn(rule, demands, job, resource, shrink, servers, placed)
+    if idle:
+        for job in range(len(demands.tasks)):
+            if placed.size[0] == 0 and demands.tasks[job, WORKER] > 0:
+                _place_in_turn(rule, demands, job, resource, True, servers, placed)

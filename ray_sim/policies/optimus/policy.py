@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -20,7 +21,15 @@ from ray_sim.model.units import (
 )
 from ray_sim.policies.optimus.allocation import Normalise
 from ray_sim.policies.optimus.allocation_kernels import Claims, steps_per_s
-from ray_sim.policies.optimus.interval import Choices, IntervalJobs, part_of, target_of, tasks_of
+from ray_sim.policies.optimus.interval import (
+    Choices,
+    IntervalJobs,
+    StayBy,
+    part_of,
+    stay_factors,
+    target_of,
+    tasks_of,
+)
 from ray_sim.policies.optimus.knowledge import (
     Knowledge,
     carried_over,
@@ -51,8 +60,8 @@ from ray_sim.policy_api import (
 _MOST_WORKERS = 2**20
 """Bound on the workers of an asynchronous job."""
 
-_COUNTS = ("slow_workers_replaced", "shrunk_for_room", "without_room")
-_REPLACED, _SHRUNK, _WITHOUT_ROOM = range(3)
+_COUNTS = ("slow_workers_replaced", "shrunk_for_room", "without_room", "most_tasks", "most_steps")
+_REPLACED, _SHRUNK, _WITHOUT_ROOM, _TASKS, _STEPS = range(5)
 
 
 class Optimus(ElasticPolicy):
@@ -76,13 +85,16 @@ class Optimus(ElasticPolicy):
 
     def __init__(
         self,
+        as_published: bool = False,
         allocation: str = "optimus",
         remaining: str = "predicted",
-        normalise: Normalise = "share",
+        normalise: Normalise | None = None,
         placement: str = "even",
-        misfit: str = "shrink",
-        keep_places: bool = True,
+        misfit: str | None = None,
+        keep_places: bool | None = None,
+        job_order: str = "demand",
         least_stay_s: float = 0.0,
+        least_stay_by: StayBy = "same",
         young_factor: float = 0.95,
         most_epochs: float = 100.0,
         slow_above: float = 2.0,
@@ -94,12 +106,17 @@ class Optimus(ElasticPolicy):
         self._predicts = remaining == "predicted"
         if not self._predicts:
             self.sees = (self.sees - {"losses"}) | {"work_left"}
-        self._allocation = allocation
-        self._normalise: Normalise = normalise
-        self._placement = placement
-        self._shrink = misfit == "shrink"
-        self._keep_places = keep_places
+        self._choices_for = partial(
+            Choices,
+            allocation=allocation,
+            normalise=normalise or ("amount" if as_published else "share"),
+            placement=placement,
+            shrink=(misfit or ("wait" if as_published else "shrink")) == "shrink",
+            keep_places=not as_published if keep_places is None else keep_places,
+            by_demand=job_order == "demand",
+        )
         self._least_stay_us = int(seconds_to_us(least_stay_s))
+        self._least_stay_by = least_stay_by
         self._young_factor = young_factor
         self._most_epochs = most_epochs
         self._slow_above = slow_above
@@ -113,15 +130,7 @@ class Optimus(ElasticPolicy):
         self._trials = TrialRuns(world)
         self._known = nothing_known(NO_JOBS)
         self._counts = np.zeros(len(_COUNTS), dtype=np.int64)
-        quanta = [QUANTA_PER_UNIT[name] for name in world.cluster.resources]
-        self._choices = Choices(
-            allocation=self._allocation,
-            normalise=self._normalise,
-            quanta=np.array(quanta, dtype=np.int64),
-            placement=self._placement,
-            shrink=self._shrink,
-            keep_places=self._keep_places,
-        )
+        self._choices = self._choices_for(np.array([QUANTA_PER_UNIT[r] for r in world.cluster.resources]))
 
     def decide(self, view: ElasticView) -> ElasticDecision:
         """Fit to the observations of the last interval, then allocate and place."""
@@ -132,9 +141,10 @@ class Optimus(ElasticPolicy):
         slow = view.slowdown(jobs) > self._slow_above
         self._learn(view, jobs, held, useful, slow)
         known = self._known
-        stays = (held[:, WORKER] > 0) & (view.now_us - known.changed_us < self._least_stay_us)
-        asked = view.jobs.gang[jobs, WORKER]
-        interval = IntervalJobs(self._claims(view, jobs, useful), asked, placements, held, stays)
+        claims, asked = self._claims(view, jobs, useful), view.jobs.gang[jobs, WORKER]
+        least_us = self._least_stay_us * stay_factors(claims, held, self._least_stay_by)
+        stays = (held[:, WORKER] > 0) & (view.now_us - known.changed_us < least_us)
+        interval = IntervalJobs(claims, asked, placements, held, stays)
         target = self._target(view, jobs, interval)
         replaced = slow & known.was_slow
         self._counts[_REPLACED] += replaced.sum()
@@ -221,6 +231,8 @@ class Optimus(ElasticPolicy):
             found.append(replace(placed, job=members[placed.job]))
             self._counts[_SHRUNK] += target.shrunk
             self._counts[_WITHOUT_ROOM] += target.without_room
+            largest = self._counts[_TASKS:]
+            np.maximum(largest, (target.tasks, target.steps), out=largest)
         every = PlacementTable.joined(found).in_order()
         ptr = np.searchsorted(every.job, np.arange(len(jobs) + 1))
         return Rows(ptr, every.server, every.role, every.count)
@@ -236,7 +248,9 @@ class Optimus(ElasticPolicy):
         self._counts = state["counts"].copy()
 
     def counts(self) -> dict[str, int]:
-        """Return counts of replaced slow workers, and of jobs with fewer tasks than allocated or none."""
+        """Return counts of replaced slow workers and of jobs with fewer tasks than allocated or none, and the
+        most tasks and steps of a decision in one partition.
+        """
         return dict(zip(_COUNTS, self._counts.tolist(), strict=True))
 
 

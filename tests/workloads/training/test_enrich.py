@@ -228,6 +228,19 @@ def test_workers_are_the_tasks_of_the_trace_or_share_its_gpus_out(tmp_path: Path
     assert not any("worker_gpu" in where for where in report.outside_range)
 
 
+def test_workers_without_gpus_are_as_many_as_those_with_one_each(tmp_path: Path, jobs: Jobs) -> None:
+    rows = jobs(4, num_gpus=[4.0, 2.5, 0.0, 16.0], num_tasks=[None, None, None, 8])
+    with_one, _ = enrich(rows, of_yaml(tmp_path, SMALL), 0)
+    without, report = enrich(rows, of_yaml(tmp_path, SMALL.replace("worker_gpu: 1", "worker_gpu: 0")), 0)
+    assert without["num_workers"].to_list() == with_one["num_workers"].to_list() == [4, 1, 1, 8]
+    assert without["worker_gpu"].to_list() == [0, 0, 0, 0]
+    assert without["num_gpus"].to_list() == [0, 0, 0, 0]
+    assert without["num_tasks"].to_list() == [4, 1, None, 8]
+    assert not any("worker_gpu" in where for where in report.outside_range)
+    # Draws do not depend on worker_gpu: a worker of any size trains as fast on the reference server.
+    assert without["batch"].to_list() == with_one["batch"].to_list()
+
+
 def test_what_the_row_decides_is_kept_and_counted_where_it_leaves_its_range(
     tmp_path: Path, jobs: Jobs
 ) -> None:

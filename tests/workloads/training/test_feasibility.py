@@ -46,6 +46,14 @@ def test_the_fewest_servers_are_the_first_number_that_holds_the_bundle(
     assert fewest_servers(bundle(workers, ps, worker, server), np.array(capacity)).tolist() == [first]
 
 
+def test_workers_without_gpus_fit_on_servers_without_gpus(tmp_path: Path, jobs: Jobs) -> None:
+    cores_only = Feasibility(cluster_of([0, 0], cpu=[64, 64], memory_gib=[512, 512], disk_gib=[0, 0]))
+    for worker_gpu, infeasible in ((1, {"a worker fits no server": 3}), (0, {})):
+        draws = of_yaml(tmp_path, SMALL.replace("worker_gpu: 1", f"worker_gpu: {worker_gpu}"))
+        _, report = enrich(jobs(3, num_gpus=[1.0, 4.0, 8.0]), draws, 0, cores_only)
+        assert report.infeasible == infeasible
+
+
 def test_a_bundle_never_fits_for_one_reason() -> None:
     # Servers of (4, 10) and (2, 20). A worker of 5 GPUs; a PS of 21 cores; 4 workers of 2 GPUs where 3 go;
     # and 3 of 2 GPUs with a PS of 9 cores, whom they leave 30 - 3 x 2 = 24.

@@ -44,6 +44,10 @@ class ElasticOutcome:
     pauses: RigidOutcome
     moved_mb: FloatArray
     """Sent from server to server."""
+    task_us: FloatArray
+    """Time of training, each microsecond times the job's tasks in it."""
+    computing_us: FloatArray
+    """Time that the samples trained take one worker on a server of speed 1."""
     with_ps_us: IntArray
     """Time of training with parameter servers."""
     beyond_us: FloatArray
@@ -57,15 +61,19 @@ class ElasticOutcome:
 
     def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> ElasticFigures:
         """Pauses, traffic, skew of parameter servers, and errors of estimates."""
-        moved_mb, with_ps_us, beyond_us = (
+        moved_mb, with_ps_us, beyond_us, tasks_us, computing_us = (
             column if counted is None else column[counted]
-            for column in (self.moved_mb, self.with_ps_us, self.beyond_us)
+            for column in (self.moved_mb, self.with_ps_us, self.beyond_us, self.task_us, self.computing_us)
         )
-        total_us = int(with_ps_us.sum())
+        total_us, task_us = int(with_ps_us.sum()), float(tasks_us.sum())
+        chosen = jobs if counted is None else jobs.filter(counted)
+        span_s = chosen.select(pl.col("finish_s").max() - pl.col("submit_s").min()).item()
         errors = [None if np.isnan(mean) else float(mean) for mean in self.estimate_errors.means()]
         return ElasticFigures(
             restart_share=self.pauses.figures(jobs, counted).restart_share,
             cross_server_gb=float(moved_mb.sum()) / 1000,
+            mean_tasks=task_us / US_PER_S / span_s if span_s else None,
+            computing_share=float(computing_us.sum()) / task_us if task_us > 0 else None,
             ps_imbalance=1.0 + float(beyond_us.sum()) / total_us if total_us else None,
             speed_error=errors[SPEED],
             convergence_error=errors[WORK_LEFT],
@@ -140,6 +148,7 @@ class ElasticRun(RigidRun):
         super().__init__(core, self._progress_of(loads))
         self._slowed = None if colocated is None or not colocated.interferes else WeightedTime(jobs)
         """Time that interference costs."""
+        self._tasks = WeightedTime(jobs)
         self._trial_progress = facts.progress(np.ones(jobs), loads)
         self._imbalance = None if loads is None else PsImbalance(jobs, loads)
         self._strikes = 0
@@ -222,6 +231,7 @@ class ElasticRun(RigidRun):
     def _before_placement(self, now_us: int, jobs: IntArray) -> None:
         """Book what the jobs have sent so far."""
         book_traffic(now_us, self._core.books, self._training_handle, jobs)
+        self._tasks.book(now_us, self._core.books, jobs)
         if self._imbalance is not None:
             self._imbalance.book(now_us, self._core.books, jobs)
         if self._slowed is not None:
@@ -231,8 +241,10 @@ class ElasticRun(RigidRun):
         """The jobs hold new, sound workers, and pause until their data are there."""
         placements = self._core.placements
         note_placements(placements.held, self._training_handle, jobs, self._facts.data_move_us, pauses_us)
+        ps = tasks_of(rows_of(placements, jobs), PARAMETER_SERVER)
+        self._tasks.weigh(jobs, (self._training.workers[jobs] + ps).astype(np.float64))
         if self._imbalance is not None:
-            self._imbalance.replace(jobs, tasks_of(rows_of(placements, jobs), PARAMETER_SERVER))
+            self._imbalance.replace(jobs, ps)
 
     takes: ClassVar[type[Decision]] = ElasticDecision
 
@@ -266,10 +278,14 @@ class ElasticRun(RigidRun):
         self._before_placement(end_us, everybody)
         trained = trained_us(self._core.ledger, everybody, end_us)
         # Jobs that exchange through parameter servers train with them or not at all.
-        with_ps = self._facts.profile.exchange != Exchange.ALL_REDUCE
+        profile, left = self._facts.profile, np.empty(len(everybody))
+        with_ps = profile.exchange != Exchange.ALL_REDUCE
+        work_left_of(self._core.ledger, everybody, end_us, left)
         return ElasticOutcome(
             RigidOutcome(self._core.ledger, now_us),
             self._training.moved_mb.copy(),
+            self._tasks.weighted_us.copy(),
+            (profile.work - left) * profile.sample_s * US_PER_S,
             np.where(with_ps, trained, 0),
             np.zeros(len(everybody)) if self._imbalance is None else self._imbalance.weighted_us.copy(),
             self._estimate_errors,
@@ -308,7 +324,12 @@ class ElasticRun(RigidRun):
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        parts = {"imbalance": self._imbalance, "slowed": self._slowed, "colocation": self._colocation}
+        parts = {
+            "tasks": self._tasks,
+            "imbalance": self._imbalance,
+            "slowed": self._slowed,
+            "colocation": self._colocation,
+        }
         return {
             "strikes": np.array([self._strikes]),
             **{name: getattr(self._training, name).copy() for name in _CHANGING},
@@ -326,6 +347,7 @@ class ElasticRun(RigidRun):
         self._strikes = int(state["strikes"][0])
         for name in _CHANGING:  # the progress rule reads these very arrays
             getattr(self._training, name)[:] = state[name]
+        self._tasks.restore(part(state, "tasks"))
         if self._imbalance is not None:
             self._imbalance.restore(part(state, "imbalance"))
         if self._slowed is not None:
