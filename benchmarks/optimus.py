@@ -41,6 +41,7 @@ _CHOICES = Choices(
     placement="even",
     shrink=True,
     keep_places=True,
+    by_demand=True,
 )
 
 

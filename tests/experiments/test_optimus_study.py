@@ -20,7 +20,8 @@ def test_the_jobs_of_the_figures_are_the_converted_csv_file() -> None:
     written = pl.read_csv(STUDY / "jobs.csv")
     as_floats = pl.col("submit_s", "num_gpus", "duration_s").cast(pl.Float64)
     assert jobs.select(as_floats).equals(written.select(as_floats))
-    # 30 of them in 12,000 s ask for 25.3 workers at a time; with a parameter server each, 5.5 cores of 160 a pair.
+    # 30 of them in 12,000 s ask for 25.3 workers at a time; with a parameter server each, 5.5 cores of 160 a
+    # pair.
     worker_s = (written["num_gpus"] * written["duration_s"]).mean()
     assert isinstance(worker_s, float)
     assert 30 * worker_s / 12_000 * 5.5 / 160 == pytest.approx(0.8698, abs=5e-5)

@@ -276,3 +276,25 @@ def test_a_format_of_ones_own_is_judged_as_a_table_is(trace: Trace, monkeypatch:
     report, frame = converted(path, format_name="records_of_two_dumps:jobs")
     assert frame["user"].to_list() == ["u2"]
     assert report.rejected == {AGAIN: 2}
+
+
+@pytest.mark.parametrize(
+    ("rows", "kept", "rejected"),
+    [
+        # The better record of a has the order of b: a keeps the one with an order of its own.
+        ("a,1,0,10,1,RUNNING\nb,2,0,20,1,COMPLETED\na,2,0,10,1,COMPLETED\n", {"a": 1, "b": 2}, 1),
+        # It may come before b, which then has no order left.
+        ("a,1,0,10,1,RUNNING\na,2,0,10,1,COMPLETED\nb,2,0,20,1,COMPLETED\n", {"a": 2}, 0),
+        # Orders of records that give way are free.
+        ("a,1,0,10,1,RUNNING\nc,1,0,30,1,COMPLETED\na,5,0,10,1,COMPLETED\n", {"a": 5, "c": 1}, 0),
+    ],
+)
+def test_a_job_is_not_lost_by_the_order_of_its_better_record(
+    trace: Trace, rows: str, kept: dict[str, int], rejected: int
+) -> None:
+    path = trace("job_id,trace_order,submit_s,duration_s,num_gpus,status\n" + rows)
+    report, frame = converted(path)
+    assert dict(frame.select("job_id", "trace_order").rows()) == kept
+    assert report.rejected.get("duplicate_trace_order", 0) == 3 - len(kept) - report.rejected.get(AGAIN, 0)
+    told = json.loads(json.dumps(read_provenance(path.with_name("w.parquet")).notes))  # type: ignore[union-attr]
+    assert ("replaced_by_ended_record" in told) == (rejected == 0)

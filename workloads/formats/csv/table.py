@@ -6,7 +6,7 @@ file is split at tabs, any other at commas.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -24,7 +24,7 @@ from workloads.checks import (
     reason,
     text_reason,
 )
-from workloads.duplicates import Replaced, keep_best
+from workloads.duplicates import REASON, Replaced, keep_best
 from workloads.formats.csv.advice import advice_on, form_warnings
 from workloads.formats.csv.derived import part_of_name
 from workloads.formats.csv.mapping import ColumnMapping, read_mapping
@@ -37,7 +37,6 @@ from workloads.formats.text import (
     with_blanks,
 )
 from workloads.meter import Meter
-from workloads.progress import Portions
 from workloads.rows import height, repeats
 from workloads.schema import BY_NAME, COLUMNS, SCHEMA, Column, gang_tasks
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
@@ -75,11 +74,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
         job_id=pl.coalesce("job_id", pl.col("row").cast(pl.String)),
         trace_order=pl.coalesce("trace_order", "row"),
     )
-    replaced = Replaced()
-    if "job_id" in named:
-        rows, replaced = keep_best(rows, folder, meter.step(meter.all_bytes, "comparing job_id"))
-    if "trace_order" in named:
-        rows = _reject_repeats(rows, folder, meter.step(meter.all_bytes, "comparing trace_order"))
+    rows, replaced = _reject_repeats(rows, named, folder, meter)
     jobs = rows.filter(pl.col("reason").is_null())
     forms = _submission_forms(jobs, sources)
     notes = forms.notes(mapping)
@@ -209,13 +204,36 @@ def _submission(mapping: ColumnMapping, bounds: Column, text: pl.Expr) -> tuple[
     return {"submit_s": pl.when(dated).then(first).otherwise(seconds), **flags}, why
 
 
-def _reject_repeats(rows: pl.LazyFrame, folder: Path, compared: Portions) -> pl.LazyFrame:
-    """Reject rows whose order in their vc repeats that of an earlier sound row."""
-    again = repeats(rows.filter(pl.col("reason").is_null()), ["vc", "trace_order"], folder, compared)
-    if again.is_empty():
-        return rows
-    why = pl.when(pl.col("row").is_in(again.implode())).then(pl.lit("duplicate_trace_order"))
-    return rows.with_columns(reason=pl.coalesce("reason", why))
+def _reject_repeats(
+    rows: pl.LazyFrame, named: Collection[str], folder: Path, meter: Meter
+) -> tuple[pl.LazyFrame, Replaced]:
+    """Reject all but the best record of each job, and rows whose order in their vc an earlier row has.
+
+    A job whose best record has the order of another's keeps its best one with an order of its own.
+    """
+    while True:
+        kept, replaced = rows, Replaced()
+        if "job_id" in named:
+            kept, replaced = keep_best(rows, folder, meter.step(meter.all_bytes, "comparing job_id"))
+        if "trace_order" not in named:
+            return kept, replaced
+        sound = kept.filter(pl.col("reason").is_null())
+        again = repeats(
+            sound, ["vc", "trace_order"], folder, meter.step(meter.all_bytes, "comparing trace_order")
+        )
+        if again.is_empty():
+            return kept, replaced
+        repeated = pl.col("row").is_in(again.implode())
+        why = pl.coalesce("reason", pl.when(repeated).then(pl.lit("duplicate_trace_order")))
+        others = kept.filter(pl.col("reason") == REASON).select("job_id").unique()
+        lost = kept.filter(repeated).join(others, on="job_id", how="semi").select("row").collect()["row"]
+        if lost.is_empty():
+            return kept.with_columns(reason=why), replaced
+        rows = rows.with_columns(
+            reason=pl.coalesce(
+                "reason", pl.when(pl.col("row").is_in(lost.implode())).then(pl.lit("duplicate_trace_order"))
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)
