@@ -41,6 +41,27 @@ class KindParameter(NamedTuple):
     """Why it has no effect under other kinds, e.g. ``is about chunks``."""
 
 
+BOUND_CELLS = KindParameter(
+    Parameter(
+        "bound_cells",
+        "int",
+        None,
+        "largest number of variables (jobs x time steps) of the linear programme for bound B4 on the mean "
+        "completion time. none = the certificate has no B4",
+        source="docs/models/certificates.md#b4",
+        minimum=100,
+    ),
+    "is about a bound for rigid and elastic jobs",
+)
+"""Declared by the kinds of rigid and of elastic jobs; another default changes all certificates."""
+
+
+def cells_of(values: Mapping[str, Value]) -> int | None:
+    """Largest number of variables, >= 100; None if B4 is not asked for or the world has no such parameter."""
+    cells = values.get("bound_cells")
+    return cells if isinstance(cells, int) else None
+
+
 class JobKind(ABC):
     """Life of a job under one value of ``-w truth=``; stateless."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ray_sim.engine.kinds.bound_cells import cells_of
+from ray_sim.engine.kinds.base import cells_of
 from ray_sim.engine.kinds.elastic.colocation import ColocationFacts, colocation_facts
 from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, WorldSetting
 from ray_sim.engine.kinds.rigid.facts import gang_columns, quanta_of
@@ -82,7 +82,7 @@ class ElasticFacts(FactDefaults):
     colocation: ColocationFacts | None
     """How jobs on one server slow each other; None where none heeds what others hold."""
     bound_cells: int | None
-    """See `ray_sim.engine.kinds.bound_cells`."""
+    """See `ray_sim.engine.kinds.base`."""
     partial: ClassVar[bool] = True
 
     @classmethod

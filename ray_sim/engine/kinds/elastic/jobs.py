@@ -11,8 +11,7 @@ from collections.abc import Mapping
 
 from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.engine.contract import GANGS, Policy
-from ray_sim.engine.kinds.base import JobKind, KindParameter
-from ray_sim.engine.kinds.bound_cells import BOUND_CELLS
+from ray_sim.engine.kinds.base import BOUND_CELLS, JobKind, KindParameter
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.kinds.elastic.limits import certify_world_utility, training_jct_limits
 from ray_sim.engine.kinds.elastic.policy import ELASTIC, ElasticPolicy

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ray_sim.engine.kinds.bound_cells import cells_of
+from ray_sim.engine.kinds.base import cells_of
 from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, WorldSetting
 from ray_sim.engine.limits import check_clock
 from ray_sim.engine.read_only import read_only
@@ -31,7 +31,7 @@ class RigidFacts(FactDefaults):
     progress: ProgressRule
     """Progress rule."""
     bound_cells: int | None = field(default=None, kw_only=True)
-    """See `ray_sim.engine.kinds.bound_cells`."""
+    """See `ray_sim.engine.kinds.base`."""
 
     @property
     def gangs(self) -> bool:

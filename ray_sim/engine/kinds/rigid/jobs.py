@@ -7,8 +7,7 @@ import numpy as np
 from ray_sim.certificates.jct import JctLimits, LeastTimes, NoJctLimits
 from ray_sim.certificates.utility import certify_utility
 from ray_sim.engine.contract import GANGS, Policy
-from ray_sim.engine.kinds.base import JobKind
-from ray_sim.engine.kinds.bound_cells import BOUND_CELLS
+from ray_sim.engine.kinds.base import BOUND_CELLS, JobKind
 from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.kinds.pooled_utility import LeastUse, pooled_limits
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
