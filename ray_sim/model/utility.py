@@ -9,8 +9,8 @@ import numpy as np
 
 from ray_sim.model.errors import InvalidInputError, problems_text
 from ray_sim.model.job import UtilityProfile
-from ray_sim.model.sigmoid import remaining_share
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
+from ray_sim.model.value_function import remaining_share
 
 CLOCK_US = 1
 """Completions are rounded up to whole microseconds, so they may be this much later than computed."""

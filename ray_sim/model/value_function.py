@@ -15,7 +15,6 @@ from enum import Enum
 import numpy as np
 import polars as pl
 
-from ray_sim.model.sigmoid import remaining_share
 from ray_sim.model.text import number_of, short_text
 from ray_sim.model.units import MAX_TIME_S, FloatArray
 
@@ -277,3 +276,10 @@ def _number(text: str, what: str, most: float) -> float:
     if not 0 <= number <= most:
         raise ValueError(f"{what} must be in 0 .. {most:,}, is {number:g}")
     return number + 0.0  # no negative zero
+
+
+def remaining_share(late: FloatArray) -> FloatArray:
+    """Share 1 / (1 + exp(late)) that a sigmoid has left; it never overflows."""
+    small = np.exp(-np.abs(late))
+    share: FloatArray = np.where(late > 0, small, 1.0) / (1.0 + small)
+    return share

@@ -13,8 +13,8 @@ from ray_sim.engine.world import World
 from ray_sim.experiments.explain import facts_of
 from ray_sim.model.result import RunResult
 from ray_sim.reports.history.explanation import RunExplainer
-from ray_sim.reports.history.fragmentation import fragmentation
 from ray_sim.reports.history.gantt import gantt
+from ray_sim.reports.run_charts import fragmentation
 from tests.history import History
 from tests.proofs import instances
 from tests.random_worlds import PolicyChoice, policies, worlds
