@@ -61,7 +61,9 @@ def column_names(table: JobTable) -> list[str]:
 def undeclared(table: JobTable, sees: frozenset[str]) -> list[str]:
     """Columns that a policy with this `sees` may not know."""
     granted = tuple(column for name in sees for column in GRANTS.get(name, ()))
-    return [name for name in column_names(table) if name not in ALWAYS_SEEN and not name.startswith(granted)]
+    # Jobs born at one instant are told in the order of the trace.
+    seen = ALWAYS_SEEN if table.statements is None else ALWAYS_SEEN | {"trace_order"}
+    return [name for name in column_names(table) if name not in seen and not name.startswith(granted)]
 
 
 def of_progress(names: list[str]) -> list[str]:

@@ -34,7 +34,17 @@ def test_run_simulates_jobs_in_chunks(desk: Path, capsys: pytest.CaptureFixture[
     Path("chunks.csv").write_text(CHUNKED)
     Path("edge.yaml").write_text(EDGE)
     answer(capsys, "convert", "csv", "chunks.csv", "-o", "chunks.parquet")
-    run = ["run", "--workload", "chunks.parquet", "--cluster", "edge.yaml", "--policy", "chunk_spt"]
+    run = [
+        "run",
+        "--workload",
+        "chunks.parquet",
+        "--cluster",
+        "edge.yaml",
+        "--policy",
+        "chunk_spt",
+        "-p",
+        "preempt=true",
+    ]
     told = answer(capsys, *run, "-w", "truth=a_online", "-w", "slot_s=3600", "-o", "out")
     assert told["summary"]["preemptions"] == 1  # type: ignore[index]  # JSON
     assert told["summary"]["stalled_s"] == 0  # type: ignore[index]  # JSON

@@ -85,12 +85,10 @@ class Hoards(InTurn):
 
 ONE_EACH = '''
 import numpy as np
-from ray_sim import Decision, Policy, Wake
+from ray_sim import Decision, ElasticPolicy, Wake
 
-class OneEach(Policy):
+class OneEach(ElasticPolicy):
     """A worker and a parameter server for each job, wherever there is room, first come first served."""
-
-    elastic = True
 
     def start(self, world, streams):
         self.world = world

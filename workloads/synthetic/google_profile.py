@@ -6,6 +6,9 @@ from datetime import UTC, datetime
 
 from workloads.synthetic.trace_profile import DurationClass, Profile
 
+MOST_TASKS = 64
+"""Jobs of more tasks are left out."""
+
 _SUBMITTED = 914
 """Jobs that the window of the sizes submits, of any number of tasks."""
 
@@ -38,7 +41,7 @@ _SIZES = {
     50: 14,
     60: 2,
 }
-"""The 858 jobs of at most 64 tasks; larger ones are left out."""
+"""The 858 jobs of at most `MOST_TASKS` tasks."""
 
 _GAP_S = 3.750
 """Mean time between submissions of jobs of any number of tasks."""
@@ -58,7 +61,7 @@ GOOGLE = Profile(
 
 A task counts as a GPU. Sizes: the jobs that part 0 of the task events submits after time 0, 83 minutes.
 Rate and run times: all 500 parts of the job events, 29 days; the rate is that of the jobs of at most
-64 tasks, whose share is that of part 0. A run time is from a job's first start to its last end,
+`MOST_TASKS` tasks, whose share is that of part 0. A run time is from a job's first start to its last end,
 over the 668,085 jobs with an end; shorter ones than a second count as one. Run times are drawn independently
 of sizes, the rate is constant, and jobs come without bursts. docs/traces/google-2011.md says what that
 leaves out, and how the numbers are measured.

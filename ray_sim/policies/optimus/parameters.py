@@ -118,20 +118,23 @@ PARAMETERS: tuple[Parameter, ...] = (
         source="docs/models/optimus.md#slow-workers; Peng et al.: slower than half of the median",
         minimum=1.0,
     ),
-    *(
-        Parameter(
-            name,
-            "float",
-            0.0,
-            f"share by which {estimates} are wrong: too high for half of the jobs, too low for the others",
-            source="docs/models/optimus.md#our-choices; Peng et al., experiment with mistaken estimates",
-            minimum=0.0,
-            maximum=0.99,
-        )
-        for name, estimates in (
-            ("speed_error", "estimated speeds"),
-            ("convergence_error", "estimates of the remaining work"),
-        )
+    Parameter(
+        "speed_error",
+        "float",
+        0.0,
+        "share by which estimated speeds are wrong: too high for half of the jobs, too low for the others",
+        source="docs/models/optimus.md#our-choices; Peng et al., experiment with mistaken estimates",
+        minimum=0.0,
+        maximum=0.99,
+    ),
+    Parameter(
+        "convergence_error",
+        "float",
+        0.0,
+        "share by which estimates of remaining work are wrong: too high for half of the jobs, too low for the others",
+        source="docs/models/optimus.md#our-choices; Peng et al., experiment with mistaken estimates",
+        minimum=0.0,
+        maximum=0.99,
     ),
     PARAMETER_BLOCKS,
 )
