@@ -131,7 +131,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "convergence_error",
         "float",
         0.0,
-        "share by which estimates of remaining work are wrong: too high for half of the jobs, too low for the others",
+        "share by which estimates of the remaining work are wrong, as in speed_error",
         source="docs/models/optimus.md#our-choices; Peng et al., experiment with mistaken estimates",
         minimum=0.0,
         maximum=0.99,
