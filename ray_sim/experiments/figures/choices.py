@@ -11,7 +11,7 @@ from ray_sim.experiments.scenario import Spec
 
 
 class Changes(Spec):
-    """What an alternative changes in the sweep of its figure."""
+    """Changes that an alternative makes to the sweep of its figure."""
 
     world: dict[str, Any] = Field(default_factory=dict)
     """Entries that the world gets, or has changed."""

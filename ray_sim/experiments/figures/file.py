@@ -121,7 +121,7 @@ class Alternative:
     """Id of the choice."""
     name: str
     cells: tuple[Cell, ...]
-    """Of the figure's series and x, and the runs of the alternative."""
+    """Runs of the alternative, each with the series and the x of the run that it replaces."""
 
 
 @dataclass(frozen=True, slots=True)
