@@ -64,8 +64,8 @@ def misreport_gains(
     """Try reports of these jobs.
 
     A gain is exact where all jobs together have at most ``request.futures`` futures: all are run, each with
-    its probability. Otherwise that number is drawn, the same for truth and report, and a gain counts from three
-    standard errors on.
+    its probability. Otherwise that number is drawn, the same for truth and report, and a gain counts from
+    three standard errors on.
 
     Parameters
     ----------
