@@ -164,7 +164,10 @@ def by_birth(table: JobTable) -> tuple[JobTable, StatementProfile]:
     """The jobs in order of birth, the first at time 0, without profiles of training.
 
     Ties are in order of the trace. Rows are in order of arrival, which is not known at the birth: an order
-    by rows would tell it, and failure estimates of equal births would be wrong. Raises ------
+    by rows would tell it, and failure estimates of equal births would be wrong.
+
+    Raises
+    ------
     InvalidWorkloadError : the workload has no statements
     """
     if table.statements is None:
