@@ -1,13 +1,12 @@
-"""Benchmark of A_online: dispatch of a job over many workers with long queues, and a week on 100 servers."""
+"""A_online: dispatch of a job over 1,000 workers with long queues, and a week on 100 servers."""
 
 from __future__ import annotations
 
-import statistics
-import time
+from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.measurement import Findings, Measurement, Step
+from benchmarks.figures import Figures
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
@@ -24,7 +23,6 @@ from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.kernels.chunked.increments import DispatchedChunks
 from ray_sim.kernels.chunked.queue_state import ChunkRows
 from ray_sim.model.cluster import Cluster, ServerKind
-from ray_sim.model.errors import RunFailedError
 from ray_sim.model.streams import Streams
 from ray_sim.policies.registry import create_policy
 from workloads.store import frame_to_table
@@ -32,10 +30,7 @@ from workloads.synthetic.synth import synth
 from workloads.training.enrich import enrich
 
 WORKERS, QUEUED = 1_000, 100
-"""Size to which the budget refers."""
-
-SIZES = ((100, 100), (1_000, 100), (10_000, 100), (1_000, 10), (1_000, 1_000))
-"""Numbers of workers, and of chunks queued on each, each up to ten times those of the budget."""
+"""Workers, and chunks queued on each."""
 
 JOBS, SERVERS, WORKERS_PER_SERVER = 10_650, 100, 8
 """Number of jobs, equal to that of the Philly week."""
@@ -48,45 +43,33 @@ _SLOT_US = 3_600_000_000
 _UPLOAD_SLOTS = 2
 
 
-def run(
-    step: Step = lambda what: None,
-    sizes: tuple[tuple[int, int], ...] = SIZES,
-    jobs: int = JOBS,
-    repetitions: int = 21,
-) -> Findings:
-    """Measure dispatches (medians after one that compiles) and one whole run."""
-    rows: list[Measurement] = []
-    for workers, queued in sizes:
-        step(f"dispatch over {workers:,} workers with {queued:,} chunks each")
-        budget = DISPATCH_BUDGET_S if (workers, queued) == (WORKERS, QUEUED) else None
-        case = f"{workers}-workers-{queued}-queued"
-        cpu_s = _dispatch(workers, queued, repetitions)
-        rows.append(Measurement(case, "dispatch_cpu_s", cpu_s, "s", "smaller", budget))
-    step(f"a week of {jobs:,} jobs on {SERVERS} edge servers")
-    run_world(week(30), create_policy("a_online"))  # compiles
-    world = week(jobs)
-    began = time.process_time()
-    result = run_world(world, create_policy("a_online"))
-    week_s = time.process_time() - began
-    if result.summary.completed != len(world.table):
-        raise RunFailedError(f"only {result.summary.completed} of {len(world.table)} jobs completed")
-    budget = WEEK_BUDGET_S if jobs == JOBS else None
-    rows.append(Measurement("week", "cpu_s", week_s, "s", "smaller", budget))
-    chunks = int(ChunkFacts.in_world(world).chunks.sum())
-    rows.append(Measurement("week", "chunks", chunks, "chunks", "neither"))
-    return Findings(
-        f"a job of {_CHUNKS} chunks over queues of unlike chunks; {jobs:,} synthetic Philly jobs with the "
-        f"training of jsac_edge_cloud on {SERVERS} edge servers of {WORKERS_PER_SERVER} workers and a cloud",
-        tuple(rows),
+def test_a_dispatch(figures: Figures) -> None:
+    workers, queued = (10, 5) if figures.small else (WORKERS, QUEUED)
+    figures.input(f"a job of {_CHUNKS} chunks over queues of unlike chunks")
+    cpu_s = figures.median_s(_dispatch(workers, queued), 21)
+    case = f"{WORKERS}-workers-{QUEUED}-queued"
+    figures.add(f"{case}.dispatch_cpu_s", cpu_s, "s", "smaller", DISPATCH_BUDGET_S)
+
+
+def test_a_week(figures: Figures) -> None:
+    world = week(30 if figures.small else JOBS)
+    figures.input(
+        f"{len(world.table):,} synthetic Philly jobs with the training of jsac_edge_cloud on {SERVERS} edge "
+        f"servers of {WORKERS_PER_SERVER} workers and a cloud"
     )
+    run_world(week(30), create_policy("a_online"))  # compiles
+    cpu_s = figures.once_s(lambda: run_world(world, create_policy("a_online")))
+    figures.add("week.cpu_s", cpu_s, "s", "smaller", WEEK_BUDGET_S)
+    figures.add("week.chunks", int(ChunkFacts.in_world(world).chunks.sum()), "chunks", "neither")
 
 
-def _dispatch(workers: int, queued: int, repetitions: int) -> float:
-    """Median CPU seconds to choose the workers of a job; all jobs differ."""
+def _dispatch(workers: int, queued: int) -> Callable[[], None]:
+    """The choice of the workers of a job; all jobs differ."""
     queues, draw = _queues(workers, queued), Streams(2).generator("bench-a-online")
     every, kinds = np.arange(workers), np.zeros(workers, dtype=np.int64)
-    seconds = []
-    for length in draw.integers(2, 170, repetitions + 1) * _SLOT_US:
+
+    def dispatch() -> None:
+        length = int(draw.integers(2, 170)) * _SLOT_US
         new = IncrementQuery(
             count=_CHUNKS,
             partition=0,
@@ -101,10 +84,9 @@ def _dispatch(workers: int, queued: int, repetitions: int) -> float:
             given_workers=np.empty(0, dtype=np.int64),
             dispatched=DispatchedChunks.none(),
         )
-        began = time.process_time()
         merged_offers(SiteOffers(**sites_choice(new, queues, every, kinds, 0, 0)), _CHUNKS)
-        seconds.append(time.process_time() - began)
-    return statistics.median(seconds[1:])
+
+    return dispatch
 
 
 def _queues(workers: int, queued: int) -> ChunkQueues:

@@ -60,3 +60,11 @@ def call(module: str, *arguments: str, one_thread: bool = False) -> tuple[float,
 def answer(figures: Mapping[str, float]) -> None:
     """Print the figures for `call`."""
     sys.stdout.write(json.dumps(figures))
+
+
+def cpu_s_of_command(*arguments: str, cwd: Path) -> float:
+    """Run `ray-sim` with these arguments; returns its CPU seconds."""
+    before = os.times()
+    python("-m", "ray_sim.cli", *arguments, cwd=cwd)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system

@@ -1,16 +1,16 @@
-"""Benchmark of the environments of gymnasium: placements per second, resets, and a vector of them."""
+"""Environments of gymnasium: placements per CPU second, resets, and a vector of environments."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+import pytest
 
-from benchmarks.measurement import Findings, Measurement, SkippedError, Step
+from benchmarks.figures import Figures
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
 from ray_sim.model.cluster import Cluster, ServerKind
@@ -27,6 +27,7 @@ vector relative to one environment."""
 
 JOBS, VECTOR = 1_000, 8
 
+_ID = "ray_sim.environments:ray_sim/Placement-v0"
 _SERVERS, _SLOT_S, _JOBS_PER_SLOT = 6, 1200, 3
 _RESOURCES = ("gpu", "cpu", "memory_gib")
 _SERVER = (2_000, 8_000, 48 * 1024)
@@ -35,45 +36,39 @@ _SERVER = (2_000, 8_000, 48 * 1024)
 _OVERCOMMIT = 2.0
 
 
-def run(
-    step: Step = lambda what: None, jobs: int = JOBS, repetitions: int = 5, resets: int = 200
-) -> Findings:
-    """Measure whole episodes in CPU seconds, medians after one that compiles.
+@pytest.fixture
+def world(figures: Figures) -> World:
+    """Jobs on the servers of Harmony's testbed."""
+    pytest.importorskip("gymnasium", reason="gymnasium is not installed: pip install 'ray_sim[gym]'")
+    jobs = 20 if figures.small else JOBS
+    figures.input(f"{jobs} elastic jobs on {_SERVERS} servers, {_JOBS_PER_SLOT} in each interval")
+    return harmony_world(jobs)
 
-    Parameters
-    ----------
-    jobs : elastic jobs of an episode
 
-    Raises
-    ------
-    SkippedError : gymnasium is not installed
-    """
-    if find_spec("gymnasium") is None:
-        raise SkippedError("gymnasium is not installed: pip install 'ray_sim[gym]'")
+def test_placements(world: World, figures: Figures) -> None:
     import gymnasium
 
-    world = harmony_world(jobs)
-    one: gymnasium.Env[Any, Any] = gymnasium.make("ray_sim.environments:ray_sim/Placement-v0", episodes=world)
-    several = gymnasium.make_vec("ray_sim.environments:ray_sim/Placement-v0", num_envs=VECTOR, episodes=world)
+    one: gymnasium.Env[Any, Any] = gymnasium.make(_ID, episodes=world)
+    several = gymnasium.make_vec(_ID, num_envs=VECTOR, episodes=world)
+    alone: list[float] = []
+    together: list[float] = []
     _episode(one)
-    _episodes(several)
-    step(f"episodes of one environment and of {VECTOR} in turn")
-    alone, together = [], []
-    for _ in range(repetitions):
+
+    def one_after_the_other() -> None:
         alone.append(statistics.harmonic_mean([_episode(one) for _ in range(VECTOR)]))
-        together.append(_episodes(several))
-    step("resets")
-    reset_ms = statistics.median(_reset_ms(one) for _ in range(resets))
-    rate, rate_together = statistics.median(alone), statistics.median(together)
-    ratio = statistics.median(b / a for a, b in zip(alone, together, strict=True))
-    vector = f"vector-{VECTOR}"
-    rows = (
-        Measurement("one", "placements_per_cpu_s", rate, "placements/s", "larger", PLACEMENTS_BUDGET),
-        Measurement("one", "reset_ms", reset_ms, "ms", "smaller", RESET_BUDGET_MS),
-        Measurement(vector, "placements_per_cpu_s", rate_together, "placements/s", "larger"),
-        Measurement(vector, "times_one", ratio, "x", "larger", VECTOR_BUDGET),
-    )
-    return Findings(f"{jobs} elastic jobs on {_SERVERS} servers, {_JOBS_PER_SLOT} in each interval", rows)
+
+    figures.median_s(lambda: together.append(_episodes(several)), 5, before_each=one_after_the_other)
+    rate, ratio = statistics.median(alone), statistics.median(np.divide(together, alone).tolist())
+    figures.add("one.placements_per_cpu_s", rate, "placements/s", "larger", PLACEMENTS_BUDGET)
+    figures.add(f"vector-{VECTOR}.times_one", ratio, "x", "larger", VECTOR_BUDGET)
+
+
+def test_resets(world: World, figures: Figures) -> None:
+    import gymnasium
+
+    one: gymnasium.Env[Any, Any] = gymnasium.make(_ID, episodes=world)
+    reset_ms = 1000 * figures.median_s(lambda: one.reset(seed=0), 200)
+    figures.add("one.reset_ms", reset_ms, "ms", "smaller", RESET_BUDGET_MS)
 
 
 def _episode(env: gymnasium.Env[Any, Any]) -> float:
@@ -96,12 +91,6 @@ def _episodes(envs: gymnasium.vector.VectorEnv[Any, Any, Any]) -> float:
         seen, _, terminated, truncated, _ = envs.step(seen["action_mask"].argmax(axis=1))
         steps, over = steps + envs.num_envs, bool((terminated | truncated).all())
     return steps / (time.process_time() - began)
-
-
-def _reset_ms(env: gymnasium.Env[Any, Any]) -> float:
-    began = time.process_time()
-    env.reset(seed=0)
-    return (time.process_time() - began) * 1000
 
 
 def harmony_world(jobs: int) -> World:
@@ -149,10 +138,10 @@ def harmony_world(jobs: int) -> World:
         training=training,
     )
     params = {"truth": "placement", "slot_s": _SLOT_S, "overcommit": _OVERCOMMIT}
-    return build_world(table, testbed(), params=params)
+    return build_world(table, harmony_servers(), params=params)
 
 
-def testbed() -> Cluster:
+def harmony_servers() -> Cluster:
     """Six servers of Harmony's testbed."""
     return Cluster(
         name="testbed",

@@ -1,16 +1,16 @@
-"""Benchmark of growth: time and memory of each policy for ten times the jobs at the same load."""
+"""Time and memory of each policy for ten times the jobs at the same load."""
 
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from benchmarks.children import answer, call
-from benchmarks.measurement import Findings, Measurement, Step
-from benchmarks.processes import peak_mb, require_proc
+from benchmarks.figures import MEMORY_TOLERANCE, Figures
+from benchmarks.processes import peak_mb
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
 from ray_sim.experiments.inputs.cluster_file import load_cluster
@@ -18,7 +18,6 @@ from ray_sim.policies.registry import create_policy
 from workloads.store import load_workload, write_workload
 from workloads.synthetic.synth import synth
 
-POLICIES = ("fifo", "sjf", "srtf", "las")
 SIZES = (100_000, 1_000_000)
 
 LOAD_SCALE = 2.94
@@ -30,52 +29,34 @@ TIME_BUDGET, MEMORY_BUDGET = 13.0, 11.0
 PEAK_BUDGET_MB = 1500.0
 """Largest peak memory at the larger size."""
 
-_MEMORY_TOLERANCE = 0.1
-"""Tolerance of memory figures, which vary less than times."""
+
+@pytest.fixture(scope="module")
+def workloads(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    """Workload files by number of jobs, of both sizes."""
+    folder = tmp_path_factory.mktemp("growth")
+    paths = {}
+    for jobs in (50, 500) if request.config.getoption("--small") else SIZES:
+        paths[jobs] = folder / f"{jobs}.parquet"
+        write_workload(*synth("philly", jobs, seed=1, load_scale=LOAD_SCALE), paths[jobs])
+    return paths
 
 
-def run(
-    step: Step = lambda what: None,
-    sizes: tuple[int, int] = SIZES,
-    policies: Sequence[str] = POLICIES,
-) -> Findings:
-    """Measure policies at two sizes, the second ten times the first, each in a separate process."""
-    require_proc()
-    rows: list[Measurement] = []
-    with tempfile.TemporaryDirectory(prefix="ray_sim-growth-") as folder:
-        paths = []
-        for jobs in sizes:
-            step(f"drawing {jobs:,} jobs")
-            paths.append(Path(folder) / f"{jobs}.parquet")
-            write_workload(*synth("philly", jobs, seed=1, load_scale=LOAD_SCALE), paths[-1])
-        for policy in policies:
-            runs = []
-            for jobs, path in zip(sizes, paths, strict=True):
-                step(f"{policy}, {jobs:,} jobs")
-                runs.append(call("benchmarks.growth", policy, str(path))[1])
-            rows += _rows(policy, sizes, runs)
-    return Findings("synth philly with work for 0.9 of philly", tuple(rows))
+@pytest.mark.parametrize("policy", ["fifo", "sjf", "srtf", "las"])
+def test_growth(policy: str, workloads: dict[int, Path], figures: Figures) -> None:
+    figures.input("synth philly with work for 0.9 of philly")
+    found: list[dict[str, float]] = []
 
+    def measure() -> None:  # each in its own process
+        found.extend(call("benchmarks.growth", policy, str(path))[1] for path in workloads.values())
 
-def _rows(policy: str, sizes: tuple[int, int], runs: list[dict[str, float]]) -> list[Measurement]:
-    small, large = runs
-    slope = (large["peak_mb"] - small["peak_mb"]) * 1e6 / (sizes[1] - sizes[0])
-    memory = _MEMORY_TOLERANCE
-    return [
-        *(
-            Measurement(f"{policy}-{jobs}", "cpu_s", each["cpu_s"], "s", "smaller")
-            for jobs, each in zip(sizes, runs, strict=True)
-        ),
-        Measurement(policy, "time_ratio", large["cpu_s"] / small["cpu_s"], "x", "smaller", TIME_BUDGET),
-        Measurement(f"{policy}-{sizes[0]}", "peak_mb", small["peak_mb"], "MB", "smaller", None, memory),
-        Measurement(
-            f"{policy}-{sizes[1]}", "peak_mb", large["peak_mb"], "MB", "smaller", PEAK_BUDGET_MB, memory
-        ),
-        Measurement(
-            policy, "memory_ratio", large["peak_mb"] / small["peak_mb"], "x", "smaller", MEMORY_BUDGET, memory
-        ),
-        Measurement(policy, "bytes_per_job", slope, "B", "smaller", None, memory),
-    ]
+    figures.once_s(measure)
+    small, large = found
+    for jobs, each in zip(SIZES, found, strict=True):
+        figures.add(f"{policy}-{jobs}.cpu_s", each["cpu_s"], "s", "smaller")
+    figures.add(f"{policy}.time_ratio", large["cpu_s"] / small["cpu_s"], "x", "smaller", TIME_BUDGET)
+    peak, memory = large["peak_mb"], MEMORY_TOLERANCE
+    figures.add(f"{policy}-{SIZES[1]}.peak_mb", peak, "MB", "smaller", PEAK_BUDGET_MB, memory)
+    figures.add(f"{policy}.memory_ratio", peak / small["peak_mb"], "x", "smaller", MEMORY_BUDGET, memory)
 
 
 def _child(policy: str, workload: str) -> None:

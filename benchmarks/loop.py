@@ -1,20 +1,17 @@
-"""Benchmark of the general loop, in which policies written in Python run, and of sites in one process."""
+"""The general loop, in which policies written in Python run: decisions and jobs per CPU second."""
 
 from __future__ import annotations
 
-import os
-import statistics
-import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 
-from benchmarks.children import python
-from benchmarks.measurement import Findings, Measurement, Step
+from benchmarks.children import cpu_s_of_command
+from benchmarks.figures import Figures
 from benchmarks.own_policy import Idle, OneWorkerEach, ShortestFirst, ShortestPriority
 from benchmarks.week import CLUSTER, philly_week
 from ray_sim.engine.build_world import build_world
@@ -25,8 +22,6 @@ from ray_sim.experiments.inputs.interference_file import load_interference
 from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.result import RunResult
-from ray_sim.model.units import IntArray
-from ray_sim.policies.registry import create_policy
 from workloads.store import frame_to_table, load_workload
 from workloads.synthetic.synth import synth
 from workloads.training.enrich import enrich
@@ -36,9 +31,6 @@ OWN_BUDGET, PRIORITY_BUDGET = 4_000, 200_000
 
 ELASTIC_BUDGET = 4_000
 """Least decisions per CPU second, elastic jobs on six servers."""
-
-SITES, SITES_BUDGET = 4, 1.2
-"""Sites in one process, and the largest CPU time relative to one site."""
 
 WEEK_BUDGETS_S = {"drf": 6.0, "tetris": 7.5, "optimus": 11.0}
 """Largest CPU seconds of whole commands."""
@@ -71,78 +63,64 @@ CROWDS = (
 _WEEK = ("--enrich", "optimus_nine_models", "-w", "truth=placement", "-w", "slot_s=600")
 
 
-def run(
-    step: Step = lambda what: None,
-    repetitions: int = 3,
-    jobs: int = ELASTIC_JOBS,
-    commands: Sequence[str] = tuple(WEEK_BUDGETS_S),
-) -> Findings:
-    """Measure CPU seconds; medians after a first execution that compiles.
-
-    Parameters
-    ----------
-    jobs : number of elastic jobs on six servers
-    commands : policies of the whole commands
-    """
-    with tempfile.TemporaryDirectory(prefix="ray_sim-loop-") as folder:
-        desk = Path(folder)
-        workload, source = philly_week(desk)
-        world = build_world(load_workload(workload), load_cluster(CLUSTER))
-        step("a policy that changes nothing")
-        idle_policy = Idle()
-        idle_s = _cpu_s(lambda: run_world(world, idle_policy), repetitions)
-        step("a queue policy of 20 lines of Python")
-        own_s = _cpu_s(lambda: run_world(world, ShortestFirst(), loop="general"), repetitions)
-        step("a priority")
-        priority_s = _cpu_s(lambda: run_world(world, ShortestPriority()), repetitions)
-        step("placements of elastic jobs on six servers")
-        elastic, _ = _elastic(elastic_world(jobs), repetitions)
-        slowed: list[Measurement] = []
-        for crowd in CROWDS:
-            step(f"elastic jobs that slow each other on {crowd.servers} servers")
-            slowed += _crowded(jobs, crowd, repetitions)
-        step(f"{SITES} sites in one process")
-        one_s = _cpu_s(lambda: run_world(world, create_policy("srtf")), repetitions)
-        sites_s = _cpu_s(lambda: run_world(world, create_policy("srtf"), sites=SITES), repetitions)
-        week = tuple(_week(name, workload, step) for name in commands)
-    idle = idle_policy.decisions / idle_s
-    own, priority = len(world.table) / own_s, len(world.table) / priority_s
-    rows = (
-        Measurement("idle", "decisions_per_cpu_s", idle, "decisions/s", "larger"),
-        Measurement("own", "jobs_per_cpu_s", own, "jobs/s", "larger", OWN_BUDGET),
-        Measurement("priority", "jobs_per_cpu_s", priority, "jobs/s", "larger", PRIORITY_BUDGET),
-        Measurement("elastic", "decisions_per_cpu_s", elastic, "decisions/s", "larger", ELASTIC_BUDGET),
-        Measurement("sites", "times_one_site", sites_s / one_s, "x", "smaller", SITES_BUDGET),
-    )
-    return Findings(f"{source}; {jobs} elastic jobs on {SERVERS} servers", rows + tuple(slowed) + week)
+@pytest.fixture
+def week(tmp_path: Path, figures: Figures) -> World:
+    """The week on one pool of GPUs."""
+    workload, source = philly_week(tmp_path, figures.small)
+    figures.input(source)
+    return build_world(load_workload(workload), load_cluster(CLUSTER))
 
 
-def _cpu_s(work: Callable[[], object], repetitions: int) -> float:
-    """Median CPU seconds of a function, after one execution that compiles."""
-    seconds = []
-    for _ in range(repetitions + 1):
-        began = time.process_time()
-        work()
-        seconds.append(time.process_time() - began)
-    return statistics.median(seconds[1:])
+def test_a_policy_that_changes_nothing(week: World, figures: Figures) -> None:
+    policy = Idle()
+    cpu_s = figures.median_s(lambda: run_world(week, policy), 3)
+    figures.add("idle.decisions_per_cpu_s", policy.decisions / cpu_s, "decisions/s", "larger")
 
 
-def _elastic(world: World, repetitions: int) -> tuple[float, IntArray]:
-    """Decisions of `OneWorkerEach` per CPU second of a run, and the jobs running at each of its instants."""
-    policy = OneWorkerEach()
-    results: list[RunResult] = []
-    cpu_s = _cpu_s(lambda: results.append(run_world(world, policy)), repetitions)
-    return policy.decisions / cpu_s, results[-1].timeline["running"].to_numpy()
+def test_a_queue_policy_of_twenty_lines(week: World, figures: Figures) -> None:
+    cpu_s = figures.median_s(lambda: run_world(week, ShortestFirst(), loop="general"), 3)
+    figures.add("own.jobs_per_cpu_s", len(week.table) / cpu_s, "jobs/s", "larger", OWN_BUDGET)
 
 
-def _crowded(jobs: int, crowd: Crowd, repetitions: int) -> list[Measurement]:
-    """Decisions per CPU second among jobs that slow each other, and how many of these run at once."""
-    rate, running = _elastic(crowded_world(jobs, crowd), repetitions)
-    median = float(np.median(running))
-    return [
-        Measurement(crowd.case, "decisions_per_cpu_s", rate, "decisions/s", "larger", crowd.budget),
-        Measurement(crowd.case, "median_running_jobs", median, "jobs", "larger", crowd.least_running),
-    ]
+def test_a_priority(week: World, figures: Figures) -> None:
+    cpu_s = figures.median_s(lambda: run_world(week, ShortestPriority()), 3)
+    figures.add("priority.jobs_per_cpu_s", len(week.table) / cpu_s, "jobs/s", "larger", PRIORITY_BUDGET)
+
+
+def test_elastic_jobs(figures: Figures) -> None:
+    _measure_elastic(elastic_world(_jobs(figures)), "elastic", ELASTIC_BUDGET, figures)
+
+
+@pytest.mark.parametrize("crowd", CROWDS, ids=lambda crowd: crowd.case)
+def test_jobs_that_slow_each_other(crowd: Crowd, figures: Figures) -> None:
+    result = _measure_elastic(crowded_world(_jobs(figures), crowd), crowd.case, crowd.budget, figures)
+    running = float(np.median(result.timeline["running"].to_numpy()))
+    figures.add(f"{crowd.case}.median_running_jobs", running, "jobs", "larger", crowd.least_running)
+
+
+@pytest.mark.parametrize("policy", WEEK_BUDGETS_S)
+def test_the_week_with_elastic_jobs(policy: str, tmp_path: Path, figures: Figures) -> None:
+    workload, source = philly_week(tmp_path, figures.small)
+    figures.input(source)
+    command = ["run", "--workload", workload.name, "--cluster", CLUSTER, "--policy", policy, *_WEEK]
+    cpu_s_of_command(*command, cwd=tmp_path)  # compiles
+    cpu_s: list[float] = []
+    figures.once_s(lambda: cpu_s.append(cpu_s_of_command(*command, cwd=tmp_path)))
+    figures.add(f"week-{policy}.cpu_s", cpu_s[0], "s", "smaller", WEEK_BUDGETS_S[policy])
+
+
+def _jobs(figures: Figures) -> int:
+    """Jobs on six servers."""
+    return 20 if figures.small else ELASTIC_JOBS
+
+
+def _measure_elastic(world: World, case: str, budget: int, figures: Figures) -> RunResult:
+    """Measure decisions of `OneWorkerEach`; returns a result of its runs."""
+    figures.input(f"{len(world.table)} elastic jobs on {len(world.cluster.server_names)} servers")
+    policy, results = OneWorkerEach(), list[RunResult]()
+    cpu_s = figures.median_s(lambda: results.append(run_world(world, policy)), 3)
+    figures.add(f"{case}.decisions_per_cpu_s", policy.decisions / cpu_s, "decisions/s", "larger", budget)
+    return results[-1]
 
 
 def elastic_world(jobs: int) -> World:
@@ -175,20 +153,3 @@ def _servers(count: int, offers: Mapping[str, int]) -> Cluster:
         kind=(ServerKind.PLAIN,) * count,
         gpu_type=(None,) * count,
     )
-
-
-def _week(policy: str, workload: Path, step: Step) -> Measurement:
-    """CPU seconds of the week with elastic jobs as a command, after a run that compiles what it needs."""
-    command = ["run", "--workload", workload.name, "--cluster", CLUSTER, "--policy", policy, *_WEEK]
-    step(f"ray-sim {' '.join(command)}")
-    python("-m", "ray_sim.cli", *command, cwd=workload.parent)
-    began = _children_s()
-    python("-m", "ray_sim.cli", *command, cwd=workload.parent)
-    budget_s = WEEK_BUDGETS_S[policy]
-    return Measurement(f"week-{policy}", "cpu_s", _children_s() - began, "s", "smaller", budget_s)
-
-
-def _children_s() -> float:
-    """CPU seconds of child processes that have ended."""
-    times = os.times()
-    return times.children_user + times.children_system

@@ -1,20 +1,12 @@
-"""Benchmark of Optimus: allocation rounds for thousands of jobs on up to 16,000 servers, and model fits."""
+"""Rounds of Optimus for 4,000 jobs on 16,000 servers, and its fits of losses and speeds."""
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable
-from dataclasses import replace
-from typing import TypeVar
-
 import numpy as np
+import pytest
 
-from benchmarks.measurement import Findings, Measurement, Step
-from ray_sim.contract.rigid_worlds import cluster, job_table
-from ray_sim.engine.build_world import build_world
-from ray_sim.engine.simulation import Simulation
-from ray_sim.model.job import Exchange, JobTable, LossProfile, TrainingProfile
+from benchmarks.figures import Figures
+from ray_sim.model.job import Exchange, LossProfile, TrainingProfile
 from ray_sim.model.loss import last_epoch, loss
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
@@ -22,15 +14,12 @@ from ray_sim.policies.optimus.allocation_kernels import Claims
 from ray_sim.policies.optimus.interval import Choices, IntervalJobs, target_of, tasks_of
 from ray_sim.policies.optimus.knowledge import fit_speeds, nothing_known
 from ray_sim.policies.optimus.loss_fit import fitted_curves
-from ray_sim.policies.optimus.policy import Optimus
-from ray_sim.policy_api import ElasticContext, ElasticView, PlacementTable
+from ray_sim.policy_api import PlacementTable
 
-_T = TypeVar("_T")
-
-SERVERS = (1000, 4000, 16_000)
+SERVERS = 16_000
 SERVERS_PER_JOB = 4
 ROUND_BUDGET_S, REFIT_BUDGET_S = 0.5, 2.0
-"""Budgets on the largest cluster; the paper reports 5 s there, with 4,000 jobs of 100,000 tasks."""
+"""Budgets; the paper reports 5 s for a round, with 4,000 jobs of 100,000 tasks."""
 
 _SERVER = (10_000, 64 * 1024)
 _EPOCHS = 60
@@ -45,47 +34,36 @@ _CHOICES = Choices(
 )
 
 
-def run(step: Step = lambda what: None, servers: tuple[int, ...] = SERVERS, repetitions: int = 5) -> Findings:
-    """Measure CPU seconds of one core, medians after a first execution that compiles."""
-    rows: list[Measurement] = []
-    for n_servers in servers:
-        n_jobs = n_servers // SERVERS_PER_JOB
-        budget = n_servers == max(servers)
-        step(f"rounds of {n_jobs:,} jobs on {n_servers:,} servers")
-        rows += _rounds(str(n_servers), n_jobs, n_servers, repetitions, ROUND_BUDGET_S if budget else None)
-    step(f"fits for {n_jobs:,} jobs")
-    rows += _fits(str(n_servers), n_jobs, repetitions, REFIT_BUDGET_S)
-    step(f"whole decisions in a run of {n_jobs:,} jobs")
-    _decisions("compiled", 1, SERVERS_PER_JOB)  # compiles
-    rows += _decisions(str(n_servers), n_jobs, n_servers)
-    return Findings(
-        "drawn jobs, 2 to 4 cores for a worker and a parameter server, 10 in a server", tuple(rows)
-    )
+@pytest.fixture
+def servers(figures: Figures) -> int:
+    """Number of servers."""
+    figures.input("drawn jobs, 2 to 4 cores for a worker and a parameter server, 10 in a server")
+    return 40 if figures.small else SERVERS
 
 
-def _rounds(
-    case: str, n_jobs: int, n_servers: int, repetitions: int, budget: float | None
-) -> list[Measurement]:
-    """Measure the first round, with empty servers, and the next one, with less remaining work."""
-    claims = _claims(n_jobs)
-    nothing = PlacementTable.joined([])
-    asked = np.ones(n_jobs, dtype=np.int64)
-    first = IntervalJobs(claims, asked, nothing, tasks_of(nothing, n_jobs), np.zeros(n_jobs, dtype=np.bool_))
-    servers, capacity = np.arange(n_servers), np.tile(_SERVER, (n_servers, 1)).astype(np.int64)
-    first_s, target = _median(lambda: target_of(first, servers, capacity, _CHOICES), repetitions)
-    held = target.placements.in_order()
-    later = claims._replace(steps=claims.steps * Streams(1).generator("later").uniform(0.8, 1.0, n_jobs))
-    following = IntervalJobs(later, asked, held, tasks_of(held, n_jobs), first.stays)
-    next_s, _ = _median(lambda: target_of(following, servers, capacity, _CHOICES), repetitions)
-    return [
-        Measurement(case, "tasks", float(held.count.sum()), "", "neither"),
-        Measurement(case, "first_round_cpu_s", first_s, "s", "smaller", budget),
-        Measurement(case, "next_round_cpu_s", next_s, "s", "smaller", budget),
-    ]
+@pytest.mark.parametrize("round_", ["first", "next"])
+def test_a_round(round_: str, servers: int, figures: Figures) -> None:
+    """The first round has empty servers, the next one less remaining work."""
+    n_jobs = servers // SERVERS_PER_JOB
+    claims, asked = _claims(n_jobs), np.ones(n_jobs, dtype=np.int64)
+    nothing, stays = PlacementTable.joined([]), np.zeros(n_jobs, dtype=np.bool_)
+    jobs = IntervalJobs(claims, asked, nothing, tasks_of(nothing, n_jobs), stays)
+    places = np.arange(servers), np.tile(_SERVER, (servers, 1)).astype(np.int64)
+    held = target_of(jobs, *places, _CHOICES).placements.in_order()
+    if round_ == "next":
+        left = Streams(1).generator("later").uniform(0.8, 1.0, n_jobs)
+        jobs = IntervalJobs(
+            claims._replace(steps=claims.steps * left), asked, held, tasks_of(held, n_jobs), stays
+        )
+    cpu_s = figures.median_s(lambda: target_of(jobs, *places, _CHOICES), 5)
+    figures.add(f"{SERVERS}.{round_}_round_cpu_s", cpu_s, "s", "smaller", ROUND_BUDGET_S)
+    if round_ == "first":
+        figures.add(f"{SERVERS}.tasks", float(held.count.sum()), "", "neither")
 
 
-def _fits(case: str, n_jobs: int, repetitions: int, budget: float) -> list[Measurement]:
-    """Measure the fits of all jobs: speeds from ten trials each, and loss curves from sixty losses each."""
+def test_all_fits(servers: int, figures: Figures) -> None:
+    """Speeds from ten trials of each job, and loss curves from sixty losses each."""
+    n_jobs = servers // SERVERS_PER_JOB
     profile, curves = _training(n_jobs), _losses(n_jobs)
     known, jobs = nothing_known(np.arange(n_jobs)), np.arange(n_jobs)
     most = profile.batch.astype(np.int64)
@@ -93,53 +71,16 @@ def _fits(case: str, n_jobs: int, repetitions: int, budget: float) -> list[Measu
     def trial(of: IntArray, workers: IntArray, ps: IntArray) -> FloatArray:
         return profile.batch[of] / (5.0 / workers + 0.1 + 0.2 * workers / ps + 0.01 * ps)
 
-    speeds_s, _ = _median(
-        lambda: fit_speeds(known, jobs, profile.exchange, profile.batch, most, trial), repetitions
-    )
     epochs = np.arange(1.0, _EPOCHS + 1)
     exact = loss(curves.loss_b0[:, None], curves.loss_b1[:, None], curves.loss_b2[:, None], epochs)
     noisy = (exact + Streams(0).generator("noise").normal(0, 0.01, exact.shape)).ravel()
     ptr = np.arange(n_jobs + 1) * _EPOCHS
-    curves_s, _ = _median(lambda: fitted_curves(ptr, noisy), repetitions)
-    return [
-        Measurement(case, "speed_fits_cpu_s", speeds_s, "s", "smaller"),
-        Measurement(case, "loss_fits_cpu_s", curves_s, "s", "smaller"),
-        Measurement(case, "refit_cpu_s", speeds_s + curves_s, "s", "smaller", budget),
-    ]
 
+    def refit() -> None:
+        fit_speeds(known, jobs, profile.exchange, profile.batch, most, trial)
+        fitted_curves(ptr, noisy)
 
-def _decisions(case: str, n_jobs: int, n_servers: int) -> list[Measurement]:
-    """Measure whole decisions at the first two slots of a run: observations, fits, allocation, changes."""
-    table = job_table([(0.0, 1, 600.0, "a")] * n_jobs)
-    table = _elastic(table, n_jobs)
-    servers = cluster([1] * n_servers, ["a"] * n_servers)
-    capacity = np.tile(_SERVER, (n_servers, 1)).astype(np.int64)
-    servers = replace(servers, resources=("cpu", "memory_gib"), capacity=capacity)
-    world = build_world(table, servers, params={"truth": "placement", "slot_s": 600.0})
-    policy = Optimus()
-    simulation = Simulation(world, policy)
-    assert isinstance(simulation.world, ElasticContext)
-    policy.start(simulation.world, simulation.streams)
-    rows = []
-    for name in ("first", "next"):
-        view = simulation.advance()
-        assert isinstance(view, ElasticView), "jobs of thousands of seconds are there after one slot"
-        began = time.process_time()
-        decision = policy.decide(view)
-        seconds = time.process_time() - began
-        rows.append(Measurement(case, f"{name}_decision_cpu_s", seconds, "s", "smaller"))
-        simulation.apply(decision)
-    return rows
-
-
-def _median(work: Callable[[], _T], repetitions: int) -> tuple[float, _T]:
-    """Median CPU seconds of a function, and its result."""
-    seconds = []
-    for _ in range(repetitions + 1):
-        began = time.process_time()
-        outcome = work()
-        seconds.append(time.process_time() - began)
-    return statistics.median(seconds[1:]), outcome
+    figures.add(f"{SERVERS}.refit_cpu_s", figures.median_s(refit, 5), "s", "smaller", REFIT_BUDGET_S)
 
 
 def _claims(n_jobs: int) -> Claims:
@@ -155,16 +96,6 @@ def _claims(n_jobs: int) -> Claims:
         most_workers=profile.batch.astype(np.int64),
         with_ps=np.ones(n_jobs, dtype=np.bool_),
         priority=np.ones(n_jobs),
-    )
-
-
-def _elastic(table: JobTable, n_jobs: int) -> JobTable:
-    return replace(
-        table,
-        resources=("cpu", "memory_gib"),
-        demand=np.tile([1000, 1024], (n_jobs, 1)).astype(np.int64),
-        training=_training(n_jobs),
-        loss=_losses(n_jobs),
     )
 
 

@@ -1,34 +1,31 @@
-"""Benchmark of a sweep's overhead: fan-out, store and MLflow, while Ray runs already."""
+"""A sweep's overhead: fan-out, store and MLflow, while Ray runs already."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import astuple, dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Self
 
+import pytest
 import yaml
 
 from benchmarks.burn import steps_per_cpu_s
-from benchmarks.measurement import Findings, Measurement, Step
-from benchmarks.processes import command, cpu_seconds, descendants, idle_seconds, require_proc
+from benchmarks.figures import Figures
+from benchmarks.processes import command, cpu_seconds, descendants, idle_seconds
 from ray_sim.experiments.fanout import cluster
 from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.scenario import parse_scenario
 from ray_sim.experiments.sweep import run_sweep
-from ray_sim.model.errors import RunFailedError
 
 BUDGET = 1.10
 """Largest CPU time of the whole sweep, relative to that of its simulations."""
 
 BUSY_BUDGET = 0.90
 """Least share of the cores' time, without that of other processes, that the sweep uses."""
+
+RUNS, RUN_CPU_S = 200, 1.0
 
 _SHARE_TOLERANCE = 0.05
 """Tolerance of figures near 1."""
@@ -37,51 +34,25 @@ _ALONE = 5
 """Number of runs simulated alone, to measure the cost of one."""
 
 
-def run(step: Step = lambda what: None, runs: int = 200, run_cpu_s: float = 1.0) -> Findings:
-    """Sweep `runs` configurations of about `run_cpu_s` CPU seconds each on this machine's cores."""
-    require_proc()
-    with tempfile.TemporaryDirectory(prefix="ray_sim-overhead-") as folder, _own_mlflow(Path(folder)):
-        desk = Path(folder)
-        step("simulating alone")
-        steps = round(steps_per_cpu_s() * run_cpu_s)
-        alone_cpu_s = _alone_cpu_s(steps)
-        with cluster("local") as cores:
-            step("simulating on all cores at once, each alone")
-            together_cpu_s = _together_cpu_s(steps, cores)
-            step("a sweep to warm up")  # starts workers, compiles kernels, makes the MLflow store
-            _sweep(desk, "warm-up", 4 * cores, steps=0)
-            step(f"a sweep of {runs} runs")
-            spent = _sweep(desk, "measured", runs, steps)
-    used_s = spent.driver_cpu_s + spent.worker_cpu_s + spent.service_cpu_s
-    ratio, busy = used_s / (alone_cpu_s * runs), used_s / (used_s + spent.idle_s)
-    others = max(0.0, cores - (used_s + spent.idle_s) / spent.wall_s)  # the system counts in ticks
-    return Findings(
-        f"{runs} runs of {run_cpu_s:g} CPU s",
-        (
-            Measurement("sweep", "times_simulation", ratio, "x", "smaller", BUDGET, _SHARE_TOLERANCE),
-            Measurement("sweep", "cores_busy", busy, "share", "larger", BUSY_BUDGET, _SHARE_TOLERANCE),
-            Measurement("sweep", "wall_s", spent.wall_s, "s", "smaller"),
-            Measurement("driver", "cpu_ms_per_run", spent.driver_cpu_s / runs * 1000, "ms", "smaller"),
-            Measurement("worker", "cpu_ms_per_run", spent.worker_cpu_s / runs * 1000, "ms", "smaller"),
-            Measurement("alone", "cpu_ms_per_run", alone_cpu_s * 1000, "ms", "neither"),
-            Measurement("together", "cpu_ms_per_run", together_cpu_s * 1000, "ms", "neither"),
-            Measurement("ray-services", "cores", spent.service_cpu_s / spent.wall_s, "cores", "smaller"),
-            Measurement("other-processes", "cores", others, "cores", "neither"),
-        ),
-    )
-
-
-@contextmanager
-def _own_mlflow(desk: Path) -> Iterator[None]:
-    """Log both sweeps to one store, independently of the user's environment."""
-    before = os.environ.get("MLFLOW_TRACKING_URI")
-    os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{desk / 'mlflow.db'}"
-    try:
-        yield
-    finally:
-        del os.environ["MLFLOW_TRACKING_URI"]
-        if before is not None:
-            os.environ["MLFLOW_TRACKING_URI"] = before
+def test_a_sweep(tmp_path: Path, figures: Figures, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs, run_cpu_s = (8, 0.01) if figures.small else (RUNS, RUN_CPU_S)
+    figures.input(f"{runs} runs of {run_cpu_s:g} CPU s")
+    # Both sweeps log to one store, whatever the user's environment says.
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    steps = round(steps_per_cpu_s() * run_cpu_s)
+    alone_cpu_s = _alone_cpu_s(steps)
+    spent: list[_Spent] = []
+    with cluster("local") as cores:
+        _sweep(tmp_path, "warm-up", 4 * cores, steps=0)  # starts workers, compiles, makes the MLflow store
+        figures.once_s(lambda: spent.append(_sweep(tmp_path, "measured", runs, steps)))
+    used_s = spent[0].driver_cpu_s + spent[0].worker_cpu_s + spent[0].service_cpu_s
+    ratio, busy = used_s / (alone_cpu_s * runs), used_s / (used_s + spent[0].idle_s)
+    figures.add("sweep.times_simulation", ratio, "x", "smaller", BUDGET, _SHARE_TOLERANCE)
+    figures.add("sweep.cores_busy", busy, "share", "larger", BUSY_BUDGET, _SHARE_TOLERANCE)
+    figures.add("sweep.wall_s", spent[0].wall_s, "s", "smaller")
+    for case, cpu_s in (("driver", spent[0].driver_cpu_s), ("worker", spent[0].worker_cpu_s)):
+        figures.add(f"{case}.cpu_ms_per_run", cpu_s / runs * 1000, "ms", "smaller")
+    figures.add("alone.cpu_ms_per_run", alone_cpu_s * 1000, "ms", "neither")
 
 
 def _content(name: str, seeds: int, steps: int) -> dict[str, object]:
@@ -109,12 +80,6 @@ def _alone_cpu_s(steps: int) -> float:
         run_scenario(scenario)
         spent.append(time.process_time() - began)
     return sorted(spent)[_ALONE // 2]
-
-
-def _together_cpu_s(steps: int, cores: int) -> float:
-    """Mean over the cores of CPU seconds of one run while all simulate: cores share caches and clock."""
-    with ProcessPoolExecutor(cores, get_context("spawn")) as pool:
-        return sum(pool.map(_alone_cpu_s, [steps] * cores)) / cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +116,5 @@ def _sweep(desk: Path, name: str, seeds: int, steps: int) -> _Spent:
     (desk / f"{name}.yaml").write_text(yaml.safe_dump(_content(name, seeds, steps)))
     before = _Spent.so_far()
     report = run_sweep(desk / f"{name}.yaml", desk / name)
-    if not report.ok:
-        raise RunFailedError(f"the sweep failed: {report.to_dict()}")
+    assert report.ok, report.to_dict()
     return _Spent.so_far() - before

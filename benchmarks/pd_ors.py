@@ -1,15 +1,15 @@
-"""Benchmark of PD-ORS: planning of jobs against one cold linear programme per slot and quantum."""
+"""Planning of jobs by PD-ORS, against one cold linear programme per slot and quantum."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.measurement import Findings, Measurement, Step
+from benchmarks.figures import Figures
 from benchmarks.slot_lp import SlotLp
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
@@ -33,6 +33,8 @@ _QUANTA_PER_UNIT = np.array([1000, 1000, 1024, 1024])
 _SERVER = np.array([8_000, 72_000, 192 * 1024, 500 * 1024])
 """Capacity of a server: milli-GPU, milli-CPU, MiB of memory and of disk."""
 
+_INPUT = "drawn jobs that can end by the horizon, on servers of 8 GPUs"
+
 
 @dataclass(frozen=True, slots=True)
 class Size:
@@ -42,63 +44,46 @@ class Size:
     slots: int = 100
     quanta: int = 40
     jobs: int = 200
+    programmes: int = 100
+    """Linear programmes that are solved, of all that the jobs have."""
 
 
-SIZE = Size()
-LARGE = replace(SIZE, servers=1000)
-GROWTH: Mapping[str, Sequence[int]] = {
-    "servers": (10, 100, 1000),
-    "slots": (10, 20, 50, 100, 200),
-    "jobs": (50, 100, 200, 400),
-    "quanta": (10, 20, 40, 80, 160, 400),
-}
-
-
-def run(
-    step: Step = lambda what: None,
-    size: Size = SIZE,
-    large: Size = LARGE,
-    programmes: int = 100,
-    growth: Mapping[str, Sequence[int]] = GROWTH,
-) -> Findings:
-    """Measure CPU seconds of one core for every job of a run, without compilation."""
-    _planned(size)  # compiles
-    step(f"{size.jobs} jobs on {size.servers} servers in {size.slots} slots")
-    done = _planned(size)
-    rows = list(done.measurements("jobs"))
-    step(f"{programmes} of the linear programmes of these jobs, from nothing")
-    rows += _beside_programmes("jobs", done, programmes)
-    step(f"the same on {large.servers} servers")
-    rows += _planned(large).measurements("large", budget=LARGE_S)
-    for name, values in growth.items():
-        for value in values:
-            step(f"{value} {name}")
-            grown = _planned(replace(size, **{name: value}))
-            rows.append(Measurement(f"{name}-{value}", "mean_cpu_s", grown.mean_s, "s", "smaller"))
-    return Findings("drawn jobs that can end by the horizon, on servers of 8 GPUs", tuple(rows))
+SMALL = Size(servers=5, slots=10, quanta=10, jobs=5, programmes=5)
 
 
 @dataclass(frozen=True, slots=True)
 class _Done:
     """Results of a run, job by job."""
 
-    size: Size
     jobs: Sequence[SlotJob]
     outcomes: Sequence[Outcome]
     seconds: Sequence[float]
     market: Market
 
-    @property
-    def mean_s(self) -> float:
-        return statistics.fmean(self.seconds)
 
-    def measurements(self, case: str, budget: float | None = None) -> Iterable[Measurement]:
-        """Figures: time per job, and number of admitted jobs."""
-        admitted = sum(isinstance(each, Schedule) for each in self.outcomes)
-        yield Measurement(case, "admitted", admitted, "jobs", "neither")
-        yield Measurement(case, "mean_cpu_s", self.mean_s, "s", "smaller", budget)
-        yield Measurement(case, "median_cpu_s", statistics.median(self.seconds), "s", "smaller")
-        yield Measurement(case, "largest_cpu_s", max(self.seconds), "s", "smaller", budget)
+def test_jobs_beside_linear_programmes(figures: Figures) -> None:
+    size = SMALL if figures.small else Size()
+    figures.input(_INPUT)
+    _planned(size)  # compiles
+    runs: list[_Done] = []
+    figures.once_s(lambda: runs.append(_planned(size)))
+    mean_s = statistics.fmean(runs[0].seconds)
+    plain_s, apart = _programmes(size, runs[0])
+    admitted = sum(isinstance(each, Schedule) for each in runs[0].outcomes)
+    figures.add("jobs.admitted", admitted, "jobs", "neither")
+    figures.add("jobs.mean_cpu_s", mean_s, "s", "smaller")
+    figures.add("jobs.speed_up", plain_s / mean_s, "x", "larger", SPEED_UP)
+    figures.add("jobs.value_difference", apart, "", "smaller", AGREEMENT, tolerance=1e6)
+
+
+def test_jobs_on_ten_times_the_servers(figures: Figures) -> None:
+    size = SMALL if figures.small else replace(Size(), servers=1000)
+    figures.input(_INPUT)
+    runs: list[_Done] = []
+    figures.once_s(lambda: runs.append(_planned(size)))
+    seconds = runs[0].seconds
+    figures.add("large.mean_cpu_s", statistics.fmean(seconds), "s", "smaller", LARGE_S)
+    figures.add("large.largest_cpu_s", max(seconds), "s", "smaller", LARGE_S)
 
 
 def _planned(size: Size) -> _Done:
@@ -116,21 +101,21 @@ def _planned(size: Size) -> _Done:
             market.sell(job, outcome.plan)
         seconds.append(time.process_time() - began)
         outcomes.append(outcome)
-    return _Done(size, jobs, outcomes, seconds, market)
+    return _Done(jobs, outcomes, seconds, market)
 
 
-def _beside_programmes(case: str, done: _Done, programmes: int) -> Iterable[Measurement]:
-    """Solve a sample of the jobs' slot programmes; their mean time estimates the time of all."""
+def _programmes(size: Size, done: _Done) -> tuple[float, float]:
+    """CPU seconds of a job by linear programmes, from a sample, and the largest relative difference."""
     draw = Streams(0).generator("programmes")
-    market = Market.empty(done.market.cluster, done.market.constants, done.size.slots)
-    asked = [_programmes_of(job, done.size.quanta) for job in done.jobs]
-    of_job = draw.multinomial(programmes, np.array(asked) / sum(asked))
+    market = Market.empty(done.market.cluster, done.market.constants, size.slots)
+    asked = [len(job.utility) * len(_external(job, size.quanta)) for job in done.jobs]
+    of_job = draw.multinomial(size.programmes, np.array(asked) / sum(asked))
     seconds: list[float] = []
     apart = 0.0
     for job, outcome, n in zip(done.jobs, done.outcomes, of_job.tolist(), strict=True):
-        external = _external(job, done.size.quanta)
+        external = _external(job, size.quanta)
         for _ in range(n):
-            slot = draw.integers(job.arrival, done.size.slots, 1)
+            slot = draw.integers(job.arrival, size.slots, 1)
             free = market.cluster.capacity - market.load[slot]
             slots = solve_slots(job, free, market.price[slot], _QUANTA_PER_UNIT)
             workers = draw.choice(external, 1)
@@ -142,22 +127,13 @@ def _beside_programmes(case: str, done: _Done, programmes: int) -> Iterable[Meas
             apart = max(apart, 0.0 if value == ours else abs(value - ours) / value)
         if isinstance(outcome, Schedule):
             market.sell(job, outcome.plan)
-    plain_s = statistics.fmean(seconds) * statistics.fmean(asked)
-    yield Measurement(case, "programmes", statistics.fmean(asked), "per job", "neither")
-    yield Measurement(case, "programme_cpu_s", statistics.fmean(seconds), "s", "neither")
-    yield Measurement(case, "speed_up", plain_s / done.mean_s, "x", "larger", SPEED_UP)
-    yield Measurement(case, "value_difference", apart, "", "smaller", AGREEMENT, tolerance=1e6)
+    return statistics.fmean(seconds) * statistics.fmean(asked), apart
 
 
 def _external(job: SlotJob, quanta: int) -> FloatArray:
     """Number of workers for each number of quanta that the job may train in a slot on several servers."""
     external = WorkParts.of(job, quanta).external
     return external[external <= job.most_workers]
-
-
-def _programmes_of(job: SlotJob, quanta: int) -> int:
-    """Number of programmes of a job: one for each slot and number of quanta."""
-    return len(job.utility) * len(_external(job, quanta))
 
 
 def _jobs(size: Size) -> list[SlotJob]:

@@ -1,30 +1,22 @@
-"""Benchmark of posted prices: whole commands of 100,000 announced jobs, growth, and single plans."""
+"""Posted prices: whole commands of 100,000 announced jobs."""
 
 from __future__ import annotations
 
-import tempfile
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 import yaml
 
 from benchmarks.children import python
-from benchmarks.measurement import Findings, Measurement, Step
-from ray_sim.engine.build_world import build_world
-from ray_sim.engine.run import run_world
-from ray_sim.experiments.inputs.cluster_file import load_cluster
-from ray_sim.model.statement import NANO
+from benchmarks.figures import Figures, wall_clock
 from ray_sim.model.streams import Streams
-from ray_sim.policies.posted_price.planner import Planner, rounds_touched
-from ray_sim.policies.posted_price.planner_kernels import PlannedJob
-from ray_sim.policies.registry import create_policy
 from workloads.provenance import Counts, Provenance
 from workloads.schema import with_all_columns
-from workloads.store import frame_to_table, write_workload
+from workloads.store import write_workload
 
 ROUND_S = 60.0
 
@@ -93,57 +85,31 @@ def _points(draw: np.random.Generator, size: Size) -> np.ndarray:
     return np.stack([arrival * ROUND_S, duration * ROUND_S, weight / weight.sum()], axis=1)
 
 
-SIZE = Size()
 ROUNDS = 10_000
 """T."""
 
-COMMANDS: Mapping[str, tuple[Mapping[str, object], float | None]] = {
+COMMANDS: Mapping[str, tuple[Mapping[str, object], float]] = {
     "pointwise-0.02": ({"mu": 0.02}, 30.0),
     "uniform-0.05": ({"mu": 0.05, "oracle_error": "uniform"}, 60.0),
-    "uniform-0.02": ({"mu": 0.02, "oracle_error": "uniform"}, None),
 }
 """Parameters of whole commands, and the most wall seconds."""
-
-PLANS = ((100, 3, 5), (1600, 3, 5), (1600, 6, 40))
-"""S_m, arrivals and durations of single plans, of which each combination is a point."""
-
-PLAN_REPETITIONS = 1_000
 
 _FACTS = {"truth": "announced", "slot_s": ROUND_S, "horizon_s": ROUNDS * ROUND_S}
 
 
-def run(
-    step: Step = lambda what: None,
-    size: Size = SIZE,
-    commands: Sequence[str] = tuple(COMMANDS),
-) -> Findings:
-    """Measure whole commands at a size, the simulation alone at a tenth of it and around it, and plans.
-
-    Parameters
-    ----------
-    commands : names of `COMMANDS`
-    """
-    rows: list[Measurement] = []
-    with tempfile.TemporaryDirectory(prefix="ray_sim-posted-price-") as folder:
-        desk = Path(folder)
-        counts = Counts(read=size.jobs, kept=size.jobs)
-        drawn = Provenance(converter="announced_jobs", converter_version="1", seed=0, counts=counts)
-        write_workload(with_all_columns(announced_jobs(size)), drawn, desk / "announced.parquet")
-        (desk / "pool.yaml").write_text(yaml.safe_dump(_pool(size.nodes)))
-        for name in commands:
-            params, budget_s = COMMANDS[name]
-            step(f"ray-sim run, {size.jobs:,} jobs, {name}")
-            wall_s, _ = python(*_command(params), cwd=desk)
-            rows.append(Measurement(name, "wall_s", wall_s, "s", "smaller", budget_s))
-        for name, other in _around(size).items():
-            step(f"{other.jobs:,} jobs, {name}")
-            (desk / "pool.yaml").write_text(yaml.safe_dump(_pool(other.nodes)))
-            rows.append(Measurement(name, "cpu_s", _cpu_s(other, desk / "pool.yaml"), "s", "smaller"))
-    for delay, arrivals, durations in PLANS:
-        case = f"plan-{delay}x{arrivals * durations}"
-        step(case)
-        rows.append(Measurement(case, "cpu_us", _plan_cpu_us(delay, arrivals, durations), "us", "smaller"))
-    return Findings(f"{size.jobs:,} drawn jobs, C = {size.nodes:,}, load {size.load:g}", tuple(rows))
+@wall_clock
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command(name: str, tmp_path: Path, figures: Figures) -> None:
+    size = Size(jobs=200, nodes=100) if figures.small else Size()
+    figures.input(f"{size.jobs:,} drawn jobs, C = {size.nodes:,}, load {size.load:g}")
+    counts = Counts(read=size.jobs, kept=size.jobs)
+    drawn = Provenance(converter="announced_jobs", converter_version="1", seed=0, counts=counts)
+    write_workload(with_all_columns(announced_jobs(size)), drawn, tmp_path / "announced.parquet")
+    pool = {"name": "pool", "servers": [{"name": "pool", "count": 1, "gpus": size.nodes}]}
+    (tmp_path / "pool.yaml").write_text(yaml.safe_dump(pool))
+    params, budget_s = COMMANDS[name]
+    wall_s = figures.once_s(lambda: python(*_command(params), cwd=tmp_path))
+    figures.add(f"{name}.wall_s", wall_s, "s", "smaller", budget_s)
 
 
 def _command(params: Mapping[str, object]) -> list[str]:
@@ -152,51 +118,3 @@ def _command(params: Mapping[str, object]) -> list[str]:
     options = [text for flag, name, value in given for text in (flag, f"{name}={value}")]
     base = ["-m", "ray_sim.cli", "run", "--workload", "announced.parquet", "--cluster", "pool.yaml"]
     return [*base, "--policy", "posted_price", *options]
-
-
-def _pool(nodes: int) -> dict[str, object]:
-    return {"name": "pool", "servers": [{"name": "pool", "count": 1, "gpus": nodes}]}
-
-
-def _around(size: Size) -> dict[str, Size]:
-    """A tenth of the jobs, and with each number that matters doubled, or ten times as large."""
-    base = replace(size, jobs=max(10, size.jobs // 10))
-    return {
-        "base": base,
-        "jobs-x10": size,
-        "nodes-x10": replace(base, nodes=10 * base.nodes),
-        "delay-x2": replace(base, delay=2 * base.delay),
-        "support-x2": replace(base, durations=2 * base.durations),
-    }
-
-
-def _cpu_s(size: Size, pool: Path) -> float:
-    """CPU seconds of a simulation, kernels compiled."""
-    table = frame_to_table(with_all_columns(announced_jobs(size)))
-    world = build_world(table, load_cluster(str(pool)), params=_FACTS)
-    began = time.process_time()
-    run_world(world, create_policy("posted_price"))
-    return time.process_time() - began
-
-
-def _plan_cpu_us(delay: int, arrivals: int, durations: int) -> float:
-    """CPU microseconds of a plan, each duration told at the arrival; after one that compiles."""
-    points = arrivals * durations
-    duration = np.tile(np.arange(1, durations + 1), arrivals)
-    job = PlannedJob(
-        birth=0,
-        concurrency=1,
-        values=np.append(np.full(delay, 4 * NANO), 0),
-        arrival=np.repeat(np.arange(arrivals), durations),
-        duration=duration,
-        probability=np.full(points, 1 / points),
-        signal=duration,
-    )
-    rounds = rounds_touched(job, durations)
-    prices = np.arange(rounds) % 100 * (NANO // 1000), np.zeros(rounds, dtype=np.bool_)
-    planner = Planner("full", durations)
-    planner.plan(job, prices)
-    began = time.process_time()
-    for _ in range(PLAN_REPETITIONS):
-        planner.plan(job, prices)
-    return (time.process_time() - began) / PLAN_REPETITIONS * 1e6

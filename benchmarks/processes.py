@@ -6,20 +6,12 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks.measurement import SkippedError
-
 _PROC = Path("/proc")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _STATE, _PARENT, _USER, _SYSTEM, _STARTED = 0, 1, 11, 12, 19
 """Fields of /proc/PID/stat, counted after the name; see proc(5)."""
 _IDLE, _WAITING_FOR_DISK = 4, 5
 """Columns of a core's line in /proc/stat."""
-
-
-def require_proc() -> None:
-    """Raise `SkippedError` on a system without the files that this module reads."""
-    if not (_PROC / "self" / "stat").exists():
-        raise SkippedError(f"needs {_PROC}, which this system does not have")
 
 
 def peak_mb() -> float:

@@ -1,18 +1,18 @@
-"""Benchmark of rigid replay: jobs per CPU second, compared with a bare compiled loop of the same rule."""
+"""Rigid replay: jobs per CPU second in the engine, and relative to a bare compiled loop of the same rule."""
 
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numba
 import numpy as np
+import pytest
 
-from benchmarks.measurement import Findings, Measurement, Step
+from benchmarks.figures import Figures
 from benchmarks.week import CLUSTER, philly_week
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.compiled import run_compiled
@@ -21,12 +21,9 @@ from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.result import Outcome
 from ray_sim.engine.world import World
 from ray_sim.experiments.inputs.cluster_file import load_cluster
-from ray_sim.model.errors import RunFailedError
-from ray_sim.model.units import IntArray, us_to_seconds
+from ray_sim.model.units import IntArray
 from ray_sim.policies.registry import create_policy
 from workloads.store import load_workload
-
-_T = TypeVar("_T")
 
 QUEUE_BUDGET, PREEMPTING_BUDGET = 200_000, 50_000
 """Least jobs per CPU second of fixed-order queues, and of preemptive policies."""
@@ -35,71 +32,48 @@ BARE_BUDGET = 5.0
 """Largest CPU time relative to a bare loop of the same rule."""
 
 
-def run(step: Step = lambda what: None, repetitions: int = 7) -> Findings:
-    """Measure every policy; each figure is the median of the repetitions."""
-    with tempfile.TemporaryDirectory(prefix="ray_sim-replay-") as folder:
-        workload, source = philly_week(Path(folder))
-        world = build_world(load_workload(workload), load_cluster(CLUSTER))
-    rows: list[Measurement] = []
-    for policy, key in (("fifo", world.table.submit_us), ("sjf", world.table.work_us)):
-        step(f"{policy}, beside a bare loop")
-        rows += _queue(world, policy, key, repetitions)
-    for policy in ("srtf", "las"):
-        step(policy)
-        replay = _compiled(world, policy)
-        cpu_s = [_timed(replay)[0] for _ in range(repetitions + 1)][1:]  # the first repetition compiles
-        rows.append(_speed(policy, world, cpu_s, PREEMPTING_BUDGET))
-    return Findings(source, tuple(rows))
+@pytest.fixture
+def world(tmp_path: Path, figures: Figures) -> World:
+    """The week on one pool of GPUs."""
+    workload, source = philly_week(tmp_path, figures.small)
+    figures.input(source)
+    return build_world(load_workload(workload), load_cluster(CLUSTER))
 
 
-def _queue(world: World, policy: str, key: IntArray, repetitions: int) -> list[Measurement]:
-    """Speed of a strict queue in the order of `key`, absolute and relative to the bare loop.
-
-    Raises
-    ------
-    RunFailedError : the two do not start the jobs at the same times
-    """
-    replay = _compiled(world, policy)
+@pytest.mark.parametrize("policy", ["fifo", "sjf"])
+def test_a_queue_beside_a_bare_loop(policy: str, world: World, figures: Figures) -> None:
+    key = world.table.submit_us if policy == "fifo" else world.table.work_us
     arrays = world.arrays
     gpus = arrays.gang[:, 0] * arrays.demand[:, 0, 0]
     total = int(arrays.capacity[:, 0].sum())
-    ours, bare = [], []
-    for _ in range(repetitions + 1):  # alternating, so that other load of the machine affects both
-        cpu_s, outcome = _timed(replay)
-        bare_cpu_s, starts = _timed(
-            lambda: pooled_starts(arrays.submit, world.table.work_us, gpus, total, key)
-        )
-        if not np.array_equal(starts, outcome.ledger.first_start):
-            raise RunFailedError(f"{policy}: the bare loop starts jobs at {us_to_seconds(starts[:3])} ...")
-        ours.append(cpu_s)
-        bare.append(bare_cpu_s)
-    del ours[0], bare[0]  # compiling
-    times = statistics.median(a / b for a, b in zip(ours, bare, strict=True))
-    return [
-        _speed(policy, world, ours, QUEUE_BUDGET),
-        Measurement(policy, "times_bare", times, "x", "smaller", BARE_BUDGET),
-    ]
+    bare_s: list[float] = []
+    starts: list[IntArray] = []
+
+    def bare() -> None:  # in turn with the engine, so that other load of the machine affects both
+        began = time.process_time()
+        starts.append(pooled_starts(arrays.submit, world.table.work_us, gpus, total, key))
+        bare_s.append(time.process_time() - began)
+
+    replay = _compiled(world, policy)
+    cpu_s = figures.median_s(replay, 7, before_each=bare)
+    assert np.array_equal(starts[0], replay().ledger.first_start)
+    figures.add(f"{policy}.jobs_per_cpu_s", len(world.table) / cpu_s, "jobs/s", "larger", QUEUE_BUDGET)
+    times_bare = cpu_s / statistics.median(bare_s[1:])
+    figures.add(f"{policy}.times_bare", times_bare, "x", "smaller", BARE_BUDGET)
+
+
+@pytest.mark.parametrize("policy", ["srtf", "las"])
+def test_a_preemptive_policy(policy: str, world: World, figures: Figures) -> None:
+    cpu_s = figures.median_s(_compiled(world, policy), 7)
+    figures.add(f"{policy}.jobs_per_cpu_s", len(world.table) / cpu_s, "jobs/s", "larger", PREEMPTING_BUDGET)
 
 
 def _compiled(world: World, name: str) -> Callable[[], Outcome]:
-    """Run the compiled loop under a policy on one pool of GPUs."""
+    """The compiled loop under a policy on one pool of GPUs."""
     policy: Policy = create_policy(name, {"placement": "pooled"})
     order = policy.order(PolicyContext(world, policy.sees, name))
-    if order is None:
-        raise RunFailedError(f"{name} does not run in the compiled loop")
+    assert order is not None, f"{name} does not run in the compiled loop"
     return lambda: run_compiled(world, order, None)
-
-
-def _timed(work: Callable[[], _T]) -> tuple[float, _T]:
-    """CPU seconds of a function, and its result."""
-    began = time.process_time()
-    result = work()
-    return time.process_time() - began, result
-
-
-def _speed(case: str, world: World, cpu_s: list[float], budget: float) -> Measurement:
-    speed = len(world.table) / statistics.median(cpu_s)
-    return Measurement(case, "jobs_per_cpu_s", speed, "jobs/s", "larger", budget)
 
 
 def _jitted(function: Callable[..., Any]) -> Callable[..., Any]:

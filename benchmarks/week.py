@@ -17,7 +17,7 @@ CLUSTER = "pool-368"
 _TRACE = Path("reference") / "replay" / "philly_week_pool.csv"
 
 
-def philly_week(folder: Path) -> tuple[Path, str]:
+def philly_week(folder: Path, small: bool = False) -> tuple[Path, str]:
     """Write the week's workload file into the folder; returns its path and description.
 
     The source is the reference week in the shared data (RAY_SIM_SHARED, by default ``../shared``), else a
@@ -25,8 +25,9 @@ def philly_week(folder: Path) -> tuple[Path, str]:
     """
     trace = Path(os.environ.get("RAY_SIM_SHARED", "../shared")) / _TRACE
     workload = folder / "week.parquet"
-    if trace.exists():
+    if trace.exists() and not small:
         convert("csv", [trace], workload)
         return workload, f"{trace.name} on {CLUSTER}"
-    write_workload(*synth("philly", JOBS, seed=0, load_scale=2.0), workload)
+    jobs = JOBS // 10 if small else JOBS
+    write_workload(*synth("philly", jobs, seed=0, load_scale=2.0), workload)
     return workload, f"a synthetic week, as there is no {_TRACE.name}, on {CLUSTER}"

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.report import read_report
 from ray_sim.cli import main
 from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.experiments.inputs.training_file import load_training_draws
@@ -243,7 +242,7 @@ def test_a_pipe_is_no_input_and_a_link_to_a_file_is_one(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.yaml"
     os.mkfifo(pipe)
     readers = (read_frame, read_sweep, read_scenario, load_cluster, load_training_draws)
-    for read in (*readers, read_report, _network_of):
+    for read in (*readers, _network_of):
         with pytest.raises(InvalidInputError, match="not a file"):
             read(pipe)
     assert main(["diff", str(pipe), str(pipe)]) == 2

@@ -1,21 +1,48 @@
-"""`ray-sim bench`: benchmarks and their budgets."""
+"""`ray-sim bench`: benchmarks and their budgets, measured by pytest-benchmark in a process of its own."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
+import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ray_sim.cli.options import Json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    Report = dict[str, Any]
 
-    from benchmarks.comparison import Change, Comparison
-    from benchmarks.measurement import Findings, Measurement
-    from benchmarks.report import BenchReport
+NAMES = {
+    "replay": "jobs per CPU second in the engine, and relative to a bare loop",
+    "loop": "policies in Python and elastic jobs; the week as whole commands",
+    "startup": "wall time of whole commands: --help, and a run of a week",
+    "environment": "placements, resets and a vector of environments of gymnasium",
+    "harmony": "decisions of the bundled network of harmony for five new jobs",
+    "optimus": "rounds of Optimus on 16,000 servers, and its fits",
+    "pd_ors": "jobs of PD-ORS on up to 1,000 servers, against linear programmes",
+    "posted_price": "posted prices: 100,000 announced jobs",
+    "conversion": "conversion of a million rows",
+    "a_online": "A_online: a dispatch over 1,000 workers, and a week of jobs",
+    "growth": "time and memory of ten times the jobs, up to a million",
+    "fleets": "sites in Ray actors, relative to sites in one process",
+    "overhead": "overhead of a sweep over its simulations",
+}
+"""Modules of `benchmarks`, in the order of execution, and what they measure."""
+
+_OPTIONS = (
+    "-p",
+    "benchmark",
+    "--benchmark-timer=time.process_time",
+    "--benchmark-disable-gc",
+    "--benchmark-quiet",
+    "--verbose",
+)
 
 
 def bench(
@@ -29,9 +56,7 @@ def bench(
     against: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Compare with the figures of an earlier -o FILE.")
     ] = None,
-    listing: Annotated[
-        bool, typer.Option("--list", help="List the benchmarks and their durations; run none.")
-    ] = False,
+    listing: Annotated[bool, typer.Option("--list", help="List the benchmarks; run none.")] = False,
     json_output: Json = False,
 ) -> None:
     """Run benchmarks of speed and memory, and compare the figures with their budgets.
@@ -41,45 +66,38 @@ def bench(
 
     Example: ray-sim bench replay --against before.json
     """
-    _import_benchmarks()
-    from benchmarks.comparison import compare
-    from benchmarks.report import is_report, read_report, write_report
-    from benchmarks.runner import choose, run_benchmarks
     from ray_sim.cli.console import print_json, print_table
-    from workloads.files import require_replaceable
+    from workloads.files import replacing, require_replaceable
 
-    chosen = choose(names or [])
+    _require_checkout()
+    chosen = _chosen(names or [])
     if listing:
-        rows = [(name, each.measures, each.rough_s) for name, each in chosen.items()]
-        columns = ["benchmark", "measures", "about s"]
+        rows = [(name, NAMES[name]) for name in chosen]
         if json_output:
-            print_json([dict(zip(("name", "measures", "rough_s"), row, strict=True)) for row in rows])
+            print_json([dict(zip(("name", "measures"), row, strict=True)) for row in rows])
         else:
-            print_table(columns, rows)
+            print_table(["benchmark", "measures"], rows)
         return
-    before = read_report(against) if against else None  # check both before the work
+    before = _read(against) if against else None  # check both before the work
     if out:
-        require_replaceable(out, is_report)
-    # Changes to an earlier report are known when all have ended; without one each table appears at once.
-    at_once = before is None and not json_output
-    report = run_benchmarks(chosen, progress=_say, ended=_print_findings if at_once else None)
+        require_replaceable(out, _is_report)
+    report = _measured(chosen)
     if out:
-        write_report(report, out)
-    comparison = compare(report, before, str(against)) if before else None
+        with replacing(out, _is_report) as temporary:
+            temporary.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+    worse = _compare(report, before) if before else []
     if json_output:
-        print_json(report.to_dict() | ({"comparison": comparison.to_dict()} if comparison else {}))
+        print_json(report | ({"worse": worse} if before else {}))
     else:
-        if comparison:
-            for name, findings in report.benchmarks.items():
-                _print_findings(name, findings, comparison.changes.get(name, {}))
-        _print_end(report, comparison)
-    if not report.ok or (comparison and comparison.worse):
+        _print(report, worse)
+    failed = [each for each in report["benchmarks"].values() if each["failed"] is not None]
+    if failed or worse or any(row["result"] == "FAILED" for _, row in _rows(report)):
         raise typer.Exit(1)
 
 
-def _import_benchmarks() -> None:
+def _require_checkout() -> None:
     from ray_sim.model.errors import RunFailedError
-    from ray_sim.siblings import ROOT, import_sibling
+    from ray_sim.siblings import ROOT
 
     # Beside installed packages, a folder `benchmarks` may belong to another package.
     if not ((ROOT / "pyproject.toml").is_file() and (ROOT / "benchmarks").is_dir()):
@@ -87,70 +105,140 @@ def _import_benchmarks() -> None:
             "benchmarks come with a checkout of the project, not with an installed package: clone its "
             "repository and run `make bench` there"
         )
-    import_sibling("benchmarks")
 
 
-def _say(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
+def _chosen(wanted: Iterable[str]) -> list[str]:
+    from ray_sim.model.errors import UnknownNameError
+
+    wanted = set(wanted)
+    for name in sorted(wanted - set(NAMES)):
+        raise UnknownNameError("benchmark", name, NAMES)
+    return [name for name in NAMES if name in wanted or not wanted]
 
 
-def _print_end(report: BenchReport, comparison: Comparison | None) -> None:
-    from ray_sim.cli.console import print_rows
+def _measured(names: Iterable[str], *options: str) -> Report:
+    """Run pytest on modules of `benchmarks`; its lines go to standard error.
 
-    print_rows([*report.machine.to_dict().items(), *report.versions.items()])
-    results = [row.result for findings in report.benchmarks.values() for row in findings.rows]
-    sys.stdout.write("\n")
-    print_rows([("budgets met", results.count("passed")), ("budgets missed", results.count("FAILED"))])
-    if comparison:
-        _print_comparison(comparison)
+    Parameters
+    ----------
+    options : further options of pytest
+    """
+    from ray_sim.siblings import ROOT
 
-
-def _print_findings(name: str, findings: Findings, changes: Mapping[str, Change] | None = None) -> None:
-    from ray_sim.cli.console import print_table
-
-    if findings.skipped is not None:
-        sys.stdout.write(f"{name}: skipped: {findings.skipped}\n")
-    elif findings.failed is not None:
-        sys.stdout.write(f"{name}: FAILED: {findings.failed}\n")
-    else:
-        columns = ["figure", "value", "unit", "better", "budget", "result"]
-        columns += [] if changes is None else ["previous", "ratio", "change"]
-        rows = [
-            (*_cells(row), *(() if changes is None else _changed(changes.get(row.key))))
-            for row in findings.rows
+    with tempfile.TemporaryDirectory(prefix="ray_sim-bench-") as folder:
+        found = Path(folder) / "found.json"
+        files = [str(ROOT / "benchmarks" / f"{name}.py") for name in names]
+        pytest = [
+            sys.executable,
+            "-P",
+            "-m",
+            "pytest",
+            f"--rootdir={ROOT}",
+            f"--config-file={ROOT}/pyproject.toml",
         ]
-        print_table(columns, rows, title=f"{name}: {findings.input}")
-    sys.stdout.write("\n")
-    sys.stdout.flush()
+        command = [*pytest, *files, *_OPTIONS, f"--benchmark-json={found}", *options]
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        ended = subprocess.run(
+            command, stdout=sys.__stderr__, env=os.environ | {"PYTHONPATH": path}, check=False
+        )
+        text = found.read_text() if found.exists() else ""
+        measured = json.loads(text) if text else {"machine_info": {}, "benchmarks": []}
+    return _report(names, measured, ended.returncode)
 
 
-def _cells(row: Measurement) -> tuple[object, ...]:
-    return (row.key, row.value, row.unit, row.better, row.budget, row.result)
+def _report(names: Iterable[str], measured: Mapping[str, Any], code: int) -> Report:
+    """The report, without a date: reports of one machine differ in figures only."""
+    from importlib.metadata import version
+
+    from ray_sim.experiments.run_identity import versions
+
+    benchmarks: dict[str, Any] = {}
+    for name in names:
+        parts = [each for each in measured["benchmarks"] if f"/{name}.py::" in f"/{each['fullname']}"]
+        rows = [row | {"result": _result(row)} for part in parts for row in part["extra_info"]["rows"]]
+        inputs = dict.fromkeys(part["extra_info"].get("input", "") for part in parts)
+        failed = None if rows else "it has no figures: see what pytest says above"
+        benchmarks[name] = {"input": "; ".join(inputs), "rows": rows, "skipped": None, "failed": failed}
+    machine = measured["machine_info"]
+    return {
+        "format": 1,
+        "machine": {
+            "processor": machine.get("cpu", {}).get("brand_raw", "unknown"),
+            "cores": len(os.sched_getaffinity(0)),
+            "system": f"{machine.get('system', 'unknown')} {machine.get('machine', '')}".strip(),
+        },
+        "versions": versions() | {name: version(name) for name in ("ray", "mlflow")},
+        "benchmarks": benchmarks,
+        "pytest_exit_code": code,
+    }
 
 
-def _changed(change: Change | None) -> tuple[object, ...]:
-    if change is None:
-        return (None, None, "not compared")
-    return (
-        change.previous,
-        change.ratio,
-        change.verdict.upper() if change.verdict == "worse" else change.verdict,
-    )
+def _result(row: Mapping[str, Any]) -> str:
+    if row["budget"] is None:
+        return "no budget"
+    larger = row["better"] == "larger"
+    met = row["value"] >= row["budget"] if larger else row["value"] <= row["budget"]
+    return "passed" if met else "FAILED"
 
 
-def _print_comparison(comparison: Comparison) -> None:
-    """Print the remarks on a comparison that the tables do not show."""
-    if comparison.machine:
-        sys.stdout.write(f"\n{comparison.source} is of ANOTHER MACHINE; seconds and speeds do not compare:\n")
-        sys.stdout.writelines(f"  {line}\n" for line in comparison.machine)
-    for title, lines in (
-        ("other versions", comparison.versions),
-        ("not compared", comparison.left_out),
-        (f"worse than in {comparison.source} by more than the tolerance", comparison.worse),
-    ):
-        if lines:
-            sys.stdout.write(f"\n{title}:\n")
-            sys.stdout.writelines(f"  {line}\n" for line in lines)
-    if not comparison.worse:
-        sys.stdout.write(f"\nnothing is worse than in {comparison.source} by more than its tolerance\n")
+def _is_report(path: Path) -> bool:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and content.get("format") == 1 and "benchmarks" in content
+
+
+def _read(path: Path) -> Report:
+    from ray_sim.model.errors import InvalidInputError
+
+    if not _is_report(path):
+        raise InvalidInputError(
+            f"{path}: cannot be read, or is no report; expected what `ray-sim bench -o FILE` writes"
+        )
+    report: Report = json.loads(path.read_bytes())
+    return report
+
+
+def _rows(report: Report) -> Iterable[tuple[str, dict[str, Any]]]:
+    return ((name, row) for name, each in report["benchmarks"].items() for row in each["rows"])
+
+
+def _compare(report: Report, before: Report) -> list[str]:
+    """Add the earlier value and the ratio to each row of the same input and unit; names of worse figures."""
+    earlier = {
+        (name, before["benchmarks"][name]["input"], row["key"], row["unit"]): row["value"]
+        for name, row in _rows(before)
+    }
+    worse = []
+    for name, row in _rows(report):
+        then = earlier.get((name, report["benchmarks"][name]["input"], row["key"], row["unit"]))
+        row["previous"], row["ratio"] = then, row["value"] / then if then else None
+        if then is None or row["better"] == "neither":
+            continue
+        low, high = sorted((then, row["value"]))
+        if high > low * (1 + row["tolerance"]) and (row["value"] < then) == (row["better"] == "larger"):
+            worse.append(f"{name}.{row['key']}")
+    return worse
+
+
+def _print(report: Report, worse: list[str]) -> None:
+    from ray_sim.cli.console import print_rows, print_table
+
+    columns = ["key", "value", "unit", "better", "budget", "result"]
+    for name, each in report["benchmarks"].items():
+        if each["failed"] is not None:
+            sys.stdout.write(f"{name}: FAILED: {each['failed']}\n\n")
+            continue
+        shown = [*columns, *(["previous", "ratio"] if "previous" in each["rows"][0] else [])]
+        print_table(
+            shown,
+            [tuple(row[key] for key in shown) for row in each["rows"]],
+            title=f"{name}: {each['input']}",
+        )
+        sys.stdout.write("\n")
+    print_rows([*report["machine"].items(), *report["versions"].items()])
+    results = [row["result"] for _, row in _rows(report)]
+    print_rows([("budgets met", results.count("passed")), ("budgets missed", results.count("FAILED"))])
+    if worse:
+        sys.stdout.write("worse by more than the tolerance: " + ", ".join(worse) + "\n")

@@ -12,16 +12,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from mlflow import MlflowClient
 
-from benchmarks import crash
 from benchmarks.processes import command, descendants, still_running
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
 from ray_sim.experiments.tracking.experiment import HASH_TAG
 from ray_sim.experiments.tracking.log import log_stores
+from tests.killed_sweeps import undisturbed, wrong_after_kill
 from tests.mlflow_server import mlflow_server
 from tests.patience import PATIENCE_S, until
 
@@ -235,12 +236,18 @@ def test_what_a_server_missed_is_logged_later_and_once(
 
 
 @pytest.mark.long
-def test_a_sweep_killed_at_a_random_moment_and_resumed_is_like_one_left_alone() -> None:
-    sweep = {**crash.SWEEP, "policies": ["fifo", "las"], "seeds": {"count": 4}}
-    findings = crash.run(kills=1, seed=3, sweep=sweep)
-    assert findings.input == "16 runs"
-    assert {row.case for row in findings.rows} == {"kill-1"}
-    assert [row for row in findings.rows if row.result == "FAILED"] == []
+def test_a_sweep_killed_at_a_random_moment_and_resumed_is_like_one_left_alone(tmp_path: Path) -> None:
+    sweep = {
+        "name": "crash",
+        "workloads": [{"synth": {"profile": "philly", "jobs": 300}}],
+        "clusters": ["edge-cloud", "pool-368"],
+        "policies": ["fifo", "las"],
+        "seeds": {"count": 4},
+    }
+    alone = undisturbed(tmp_path, sweep)
+    assert alone["configurations"] == 16
+    results = int(np.random.default_rng(3).integers(16))
+    assert set(wrong_after_kill(tmp_path, results, alone).values()) == {0}
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.philly_csv import write_philly_csv
+from tests.workloads.formats.philly_csv_writer import write_philly_csv
 from workloads import rows
 from workloads.convert import convert
 from workloads.formats import text

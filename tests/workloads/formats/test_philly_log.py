@@ -10,8 +10,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from benchmarks.philly_log import Oddity, machine_list_text, write_philly_log
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
+from tests.workloads.formats.philly_log_writer import Oddity, machine_list_text, write_philly_log
 from workloads.convert import ConversionReport, convert
 from workloads.store import read_frame
 from workloads.trace_format import ConvertOptions, RunTime, choose

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from benchmarks.philly_csv import REPEAT_EVERY, philly_csv_text, write_philly_csv
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
+from tests.workloads.formats.philly_csv_writer import REPEAT_EVERY, philly_csv_text, write_philly_csv
 from workloads.checks import check_frame
 from workloads.convert import convert
 from workloads.store import read_frame
