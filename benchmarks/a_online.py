@@ -74,7 +74,7 @@ def _dispatch(workers: int, queued: int) -> Callable[[], None]:
             count=_CHUNKS,
             partition=0,
             memory_level=0,
-            ready_us=_UPLOAD_SLOTS * _SLOT_US,
+            ready_us=np.array([_UPLOAD_SLOTS * _SLOT_US]),
             length_us=np.array([length]),
             key=np.array([_CHUNKS * length]),
             inverse_rate=np.array([_CHUNKS * length]),

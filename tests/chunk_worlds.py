@@ -19,7 +19,7 @@ from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER
-from ray_sim.model.cluster import Cluster, ServerKind, memory_mib
+from ray_sim.model.cluster import ChunkDelay, Cluster, ServerKind, memory_mib
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import NEVER_US
@@ -40,6 +40,7 @@ class ChunkJob(NamedTuple):
     vc: str | None = None
     worker_gib: float = 0.0
     ps_gib: float = 0.0
+    model: str | None = None
 
 
 class Server(NamedTuple):
@@ -53,6 +54,7 @@ class Server(NamedTuple):
     worker_gib: float | None = None
     """Memory of each worker, None without limit."""
     ps_gib: float | None = None
+    server_class: str | None = None
 
 
 TWO = (Server(), Server())
@@ -72,6 +74,7 @@ def chunk_columns(jobs: Sequence[ChunkJob]) -> dict[str, Sequence[object]]:
         "upload_cloud_s": [float(job.cloud_upload_s) for job in jobs],
         "worker_memory_gib": [float(job.worker_gib) for job in jobs],
         "ps_memory_gib": [float(job.ps_gib) for job in jobs],
+        "model": [job.model for job in jobs],
     }
 
 
@@ -89,6 +92,7 @@ def cluster_of(servers: Sequence[Server]) -> Cluster:
         ps=np.array([server.ps for server in servers], dtype=np.int64),
         worker_memory=memory_mib([server.worker_gib for server in servers]),
         ps_memory=memory_mib([server.ps_gib for server in servers]),
+        server_class=tuple(server.server_class for server in servers),
     )
 
 
@@ -99,18 +103,23 @@ def chunk_world(
     slot_s: float | None = None,
     partition: Partition = "none",
     changes: Sequence[worlds.Change] = (),
+    delays: Sequence[ChunkDelay] = (),
     **params: object,
 ) -> World:
     """Jobs J1, J2, ... in order of submission; in whole slots where ``slot_s`` is given.
 
-    ``changes`` are when servers go and come back.
+    ``changes`` are when servers go and come back, ``delays`` the table by pair, none if empty.
     """
     assert [job.submit_s for job in jobs] == sorted(job.submit_s for job in jobs)
     rows = [worlds.Job(job.submit_s, 1, job.chunk_s, job.vc) for job in jobs]
     fill = {"slot_fill": "fractional"} if slot_s is None else {"slot_s": slot_s}
     return build_world(
         worlds.job_table(rows, columns=chunk_columns(jobs)),
-        replace(cluster_of(servers), availability=worlds.availability(changes) if changes else None),
+        replace(
+            cluster_of(servers),
+            availability=worlds.availability(changes) if changes else None,
+            delays=tuple(delays) or None,
+        ),
         partition=partition,
         params={"truth": "a_online", **fill, **params},
     )

@@ -309,6 +309,7 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
         vc_names=vc_names,
         user=_or_none(ordered["user"]),
         priority=_priorities(ordered["priority"]),
+        model=_or_none(ordered["model"]),
         group=_or_none(ordered["group_id"]),
         trace_order=ordered["trace_order"].to_numpy(writable=True),
         origin_us=origin_us,

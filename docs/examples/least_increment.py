@@ -26,7 +26,7 @@ class LeastIncrement(ChunksInTurn):
                     worker=workers,
                     key=np.zeros_like(work_us),
                     inverse_rate=work_us * view.jobs.chunks[job],
-                    ready_us=np.full_like(work_us, query.ready_us),
+                    ready_us=self.world.ready_us(view.now_us, np.array([job]), workers),
                     work_us=work_us,
                 )
                 dispatched = dispatched.plus(more)
@@ -36,12 +36,13 @@ class LeastIncrement(ChunksInTurn):
 
     def question(self, view, job, count, dispatched):
         """Query: the workers at which ``count`` chunks, uploaded from now on, add least to flow times."""
-        world, length_us = self.world, self.world.chunk_us_by_speed(job)
+        world, of_kind = self.world, (np.array([job]), self.world.workers.of_kind)
+        length_us = world.chunk_us(*of_kind)
         return IncrementQuery(
             count=count,
             partition=int(view.jobs.partition[job]),
             memory_level=int(world.eligible.workers_need[job]),
-            ready_us=int(world.ready_us(view.now_us, np.array([job]), np.array([False]))[0]),
+            ready_us=world.ready_us(view.now_us, *of_kind),
             length_us=length_us,
             key=np.zeros_like(length_us),  # equal keys: in order of dispatch
             inverse_rate=length_us * view.jobs.chunks[job],

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ray_sim.engine.kinds.base import JobKind
+from ray_sim.engine.kinds.base import SERVER_FACTS, JobKind
 from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.kinds.registry import JOB_KINDS
 from ray_sim.engine.limits import check_jobs, check_servers
@@ -76,7 +76,7 @@ def build_world(
 
 def _check_server_facts(cluster: Cluster, kind: JobKind, kinds: Sequence[JobKind]) -> None:
     """Refuse facts of servers that have no effect on jobs of this kind."""
-    for name in ("interference", "links"):
+    for name in SERVER_FACTS:
         if getattr(cluster, name) is not None and name not in kind.heeds:
             truths = " or ".join(each.truth for each in kinds if name in each.heeds)
             raise InvalidScenarioError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ray_sim.engine.kinds.base import JobKind
+from ray_sim.engine.kinds.base import SERVER_FACTS, JobKind
 from ray_sim.engine.kinds.registry import JOB_KINDS
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import MAX_FACTOR, Parameter, Value
@@ -89,7 +89,7 @@ def heeding(parameter: Parameter, kinds: Sequence[JobKind] = JOB_KINDS) -> list[
 
 def _server_facts(kind: JobKind) -> set[str]:
     """Facts of servers that have no effect on jobs of a kind."""
-    return {"interference", "links"} - kind.heeds
+    return set(SERVER_FACTS) - kind.heeds
 
 
 def kind_of(values: Mapping[str, Value], kinds: Sequence[JobKind] = JOB_KINDS) -> JobKind:

@@ -254,6 +254,7 @@ def _cluster_sha256(cluster: Cluster) -> str:
             "sockets": _as_list(cluster.sockets),
             "interference": None if cluster.interference is None else _content(cluster.interference),
             "links": None if cluster.links is None else _content(cluster.links),
+            **({} if cluster.delays is None else {"delays": cluster.delays, "class": cluster.server_class}),
         }
     )
 

@@ -1,4 +1,4 @@
-"""Training and upload times of chunks: the model of A_online.
+"""Training times of chunks: the model of A_online.
 
 Source: Wang et al., Preemptive Scheduling for Distributed ML Jobs in Edge-Cloud Networks, JSAC 40(8), 2022.
 
@@ -15,12 +15,12 @@ import numpy as np
 
 from ray_sim.model.job import ChunkProfile
 from ray_sim.model.step_time import transfer_s
-from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray, seconds_to_us, tolerant_ceils
+from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray, tolerant_ceils
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkTimes:
-    """Training and upload times of chunks, as multiples of a grid: the slot, or a microsecond."""
+    """Training times of chunks, as multiples of a grid: the slot, or a microsecond."""
 
     profile: ChunkProfile
     """One entry per job, without NaN."""
@@ -49,11 +49,6 @@ class ChunkTimes:
         seconds = minibatches * self.minibatch_s(jobs, speed, in_cloud)
         return self.grid_us * tolerant_ceils(seconds * (US_PER_S / self.grid_us))
 
-    def upload_us(self, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
-        """Microseconds from dispatch to the end of the upload."""
-        of = self.profile
-        return seconds_to_us(np.where(to_cloud, of.upload_cloud_s[jobs], of.upload_edge_s[jobs]))
-
-    def ready_us(self, now_us: int | IntArray, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
-        """Earliest training time of chunks sent at ``now_us`` (one time, or one per job), on the grid."""
-        return -(-(now_us + self.upload_us(jobs, to_cloud)) // self.grid_us) * self.grid_us
+    def on_grid(self, time_us: IntArray) -> IntArray:
+        """Round instants up to the grid."""
+        return -(-time_us // self.grid_us) * self.grid_us

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,19 @@ class ServerKind(StrEnum):
     PLAIN = "plain"
     EDGE = "edge"
     CLOUD = "cloud"
+
+
+class ChunkDelay(NamedTuple):
+    """Upload delay and processing time of chunks by pair: model of the job, class of the server."""
+
+    model: str
+    """Empty for jobs without one."""
+    server_class: str
+    """Empty for servers without one."""
+    upload_s: float | None
+    """None is the workload's own, by side."""
+    processing_factor: float
+    """Factor on the time of a mini-batch without communication, > 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +69,10 @@ class Cluster:
     """(S,) MiB of each slot for parameter servers of chunked jobs; None as in `worker_memory`."""
     sockets: IntArray | None = None
     """(S,) sockets for processors, >= 1; None where all servers have one."""
+    server_class: tuple[str | None, ...] | None = None
+    """(S,) class of each server in `delays`; None where no server has one."""
+    delays: tuple[ChunkDelay, ...] | None = None
+    """One entry per pair; None where jobs have one upload delay per side, and no factor."""
     interference: InterferenceProfile | None = None
     """How jobs on one server slow each other; None where they do not."""
     links: LinkChanges | None = None

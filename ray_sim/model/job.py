@@ -227,6 +227,8 @@ class JobTable:
     vc_names: tuple[str, ...] = ()
     user: pl.Series | None = None
     priority: IntArray | None = None
+    model: pl.Series | None = None
+    """Family of each job's model, null where unknown; None where no job has one."""
     group: pl.Series | None = None
     """Job of the trace to which each row belongs, null where the row is a whole job; None without groups."""
     trace_order: IntArray = field(default_factory=lambda: np.empty(0, np.int64))

@@ -4,7 +4,7 @@ Wang, Zhou, Jiao, Zhang, Li, Li: Preemptive Scheduling for Distributed ML Jobs i
 JSAC 40(8), 2022. Symbols, as in docs/models/a_online.md#problem and #increment: D is the number of chunks of
 a job, p the length of one chunk on a worker, Q the increment (what a chunk adds to the sum F of flow times),
 and zeta says whether a job trains in the cloud only, without communication. The increment has four terms:
-upload, waiting, own training and delay of others. C1 to C8 number our choices (#our-choices).
+upload, waiting, own training and delay of others. C1 to C9 number our choices (#our-choices).
 
 The engine calls `start`, `decide`, `counts` and `timeline_columns`; `GreedyDispatch` calls `keys`
 and `offers`, `ChunkPolicy` calls `pick_ps`. Sort orders, ties and the entities that key
@@ -180,13 +180,14 @@ class AOnline(GreedyDispatch):
 
     def offers(self, view: ChunkedView, job: int, units: IntArray, sent: DispatchedChunks) -> Offers:
         """Ask the sites for increments Q, times D."""
-        length_us = self._world.chunk_us_by_speed(job)
+        of_kind = np.array([job]), self._world.workers.of_kind
+        length_us = self._world.chunk_us(*of_kind)
         drawn = self._drawn(view, job, units) if self._rule == Rule.GIVEN_ORDER else _NOTHING
         query = IncrementQuery(
             count=len(units),
             partition=int(view.jobs.partition[job]),
             memory_level=int(self._world.eligible.workers_need[job]),
-            ready_us=self.ready_us(view, job),
+            ready_us=self._world.ready_us(view.now_us, *of_kind),
             length_us=length_us,
             key=self.keys(job, length_us),
             inverse_rate=length_us * view.jobs.chunks[job],

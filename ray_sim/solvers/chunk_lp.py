@@ -38,7 +38,7 @@ class Chunks:
     release: IntArray
     """(J,) instants from which flow times count."""
     ready: IntArray
-    """(J,) earliest instants at which the chunks can be on a worker slot; on the grid."""
+    """(J, K) earliest instants at which the chunks can be on a worker slot of each kind; on the grid."""
     count: IntArray
     """(J,) chunks of each job, >= 1."""
     length: IntArray
@@ -54,7 +54,7 @@ class Chunks:
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """Time steps; the set of jobs that are ready is constant within each."""
+    """Time steps; the set of jobs that are ready at each kind is constant within each."""
 
     start: FloatArray
     """(S,)."""
@@ -124,7 +124,7 @@ def _steps(chunks: Chunks) -> tuple[_Steps | None, FloatArray]:
     moved = float(np.maximum(slowest - fastest, 0).max()) / 2
     n_slots = int((last - first + _longest_busy(chunks, slowest) + moved) // chunks.grid_us) + 2
     end = first + n_slots * chunks.grid_us
-    alone = np.where(fastest == 0, chunks.ready - chunks.release, np.inf)
+    alone = np.where(chunks.length == 0, chunks.ready - chunks.release[:, None], np.inf).min(axis=1)
     after_all = end - chunks.release + fastest / 2
     most = np.minimum.reduce([chunks.elsewhere, alone, after_all]) / chunks.count
     if n_slots * n_jobs * n_kinds <= MOST_VARIABLES:
@@ -156,8 +156,8 @@ def _solve(costs: _Costs, steps: _Steps) -> tuple[FloatArray | None, str | None]
     chunks = costs.chunks
     n_jobs, n_steps = len(chunks.release), len(steps.start)
     cost = costs.at(steps.start + steps.length / 2)
-    ready = steps.start >= chunks.ready[:, None]
-    job, kind, step = np.nonzero(ready[:, None, :] & (cost < costs.most[:, None, None]))
+    ready = steps.start >= chunks.ready[:, :, None]
+    job, kind, step = np.nonzero(ready & (cost < costs.most[:, None, None]))
     number, jobs = np.arange(len(job)), np.arange(n_jobs)
     share = coo_array(
         (np.ones(len(job) + n_jobs), (np.concatenate([job, jobs]), np.arange(len(job) + n_jobs))),
@@ -189,7 +189,7 @@ def _solve(costs: _Costs, steps: _Steps) -> tuple[FloatArray | None, str | None]
 def _proved(costs: _Costs, steps: _Steps, price: FloatArray) -> float:
     """Total price of all chunks minus the most that workers earn; valid for any prices up to `most`."""
     chunks = costs.chunks
-    ready = (steps.start >= chunks.ready[:, None])[:, None, :]
+    ready = steps.start >= chunks.ready[:, :, None]
     earned = 0.0
     for share, weight in _WITHIN_SLOT if steps.slots else _WITHIN_STEP:
         gain = (price[:, None, None] - costs.at(steps.start + share * steps.length)) / costs.length[

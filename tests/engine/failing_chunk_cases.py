@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import NamedTuple, TypedDict
 
 import numpy as np
 from hypothesis import strategies as st
 
+from ray_sim.model.cluster import ChunkDelay
 from tests.chunk_worlds import CLOUD, ChunkJob, Server
 from tests.engine.naive_chunks import ALWAYS, Planned, Times
 from tests.worlds import DOWN, UP, Change
@@ -27,14 +29,26 @@ class Case(NamedTuple):
     factor: float
     slack: float
     preempt: bool
+    delays: Sequence[ChunkDelay]
+    """One per pair, or none at all."""
+
+    def pair(self, job: ChunkJob, server: Server) -> tuple[int, int]:
+        """Slots of the upload, and of the training of a chunk without communication."""
+        for model, server_class, upload_s, factor in self.delays:
+            if (model, server_class) == (job.model, server.server_class) and upload_s is not None:
+                return int(upload_s), int(job.chunk_s * factor)
+        return int(job.cloud_upload_s if server.kind == CLOUD else job.upload_s), int(job.chunk_s)
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     """Some jobs that are due soon, on a few workers that go and come back."""
     generator = np.random.default_rng(draw(st.integers(0, 2**32)))
-    edges = [Server(workers=int(generator.integers(1, 3)), ps=0) for _ in range(generator.integers(1, 4))]
-    cloud = [Server(kind=CLOUD)] * int(generator.integers(0, 2))
+    edges = [
+        Server(workers=int(generator.integers(1, 3)), ps=0, server_class="xyx"[i])
+        for i in range(generator.integers(1, 4))
+    ]
+    cloud = [Server(kind=CLOUD, server_class="z")] * int(generator.integers(0, 2))
     at = np.sort(generator.integers(0, 14, draw(st.integers(1, 7))))
     jobs = [
         ChunkJob(
@@ -44,6 +58,7 @@ def cases(draw: st.DrawFn) -> Case:
             float(generator.integers(0, 3)),
             float(generator.integers(0, 12)),
             exchange_s=float(generator.integers(0, 2)),
+            model=str(generator.choice(["a", "b"])),
         )
         for submit in at
     ]
@@ -59,7 +74,16 @@ def cases(draw: st.DrawFn) -> Case:
         factor=draw(st.sampled_from([1.5, 2.25, 3.0, 4.5])),
         slack=draw(st.sampled_from([1.25, 2.0, 3.0])),
         preempt=draw(st.booleans()),
+        delays=_delays(generator) if draw(st.booleans()) else [],
     )
+
+
+def _delays(generator: np.random.Generator) -> list[ChunkDelay]:
+    return [
+        ChunkDelay(model, label, float(generator.integers(0, 12 if label == "z" else 5)), factor)
+        for model, label in product("ab", "xyz")
+        for factor in generator.choice([1.0, 2.0], 1).tolist()
+    ]
 
 
 class NaiveFacts(TypedDict):
@@ -88,13 +112,12 @@ def naive_facts(case: Case) -> NaiveFacts:
         jobs=[
             Times(
                 chunks=job.chunks,
-                uploads=[
-                    int(job.cloud_upload_s if w in clouds else job.upload_s) for w in range(len(server_of))
-                ],
-                lengths=[int(job.chunk_s + job.exchange_s)] * len(server_of),
-                lengths_in_cloud=[int(job.chunk_s)] * len(server_of),
+                uploads=[upload for upload, _ in pairs],
+                lengths=[training + int(job.exchange_s) for _, training in pairs],
+                lengths_in_cloud=[training for _, training in pairs],
             )
             for job in case.jobs
+            for pairs in [[case.pair(job, case.servers[s]) for s in server_of]]
         ],
         ps=[ALWAYS if server.kind == CLOUD else server.ps for server in case.servers],
         server_of=server_of,

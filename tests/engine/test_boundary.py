@@ -50,7 +50,7 @@ def answers(world: Any, view: Any) -> Iterator[tuple[str, np.ndarray]]:
     alone = Rows(2 * np.arange(n + 1), zeros, np.arange(2 * n) % 2, zeros + 1)
     calls: dict[str, Callable[[], object]] = {
         "chunk_us": lambda: world.chunk_us(jobs, np.zeros_like(jobs)),
-        "upload_us": lambda: world.upload_us(jobs, np.zeros(len(jobs), dtype=np.bool_)),
+        "upload_us": lambda: world.upload_us(jobs, np.zeros_like(jobs)),
         "cloud_serves": lambda: world.cloud_serves(slice(None)),  # a live view
         "trial_speed": lambda: world.trial_speed(jobs, alone),
         "speed_alone": lambda: world.speed_alone(jobs, alone),

@@ -32,6 +32,7 @@ def world_of(case: Case) -> World:
         case.servers,
         slot_s=1,
         changes=case.changes,
+        delays=case.delays,
         preemption_cost_s=case.cost_s,
         deadline_factor=case.factor,
     )

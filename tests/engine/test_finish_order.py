@@ -25,7 +25,12 @@ def test_every_chunk_runs_in_the_slots_of_the_naive_simulator_with_any_number_of
     policy: str, key: Key | None, case: Case
 ) -> None:
     world = chunk_world(
-        case.jobs, case.servers, slot_s=1, changes=case.changes, preemption_cost_s=case.cost_s
+        case.jobs,
+        case.servers,
+        slot_s=1,
+        changes=case.changes,
+        delays=case.delays,
+        preemption_cost_s=case.cost_s,
     )
     params = {} if key is None else {"preempt": case.preempt}
     result = replay(world, create_policy(policy, params))

@@ -104,7 +104,7 @@ def ask(
         count=count,
         partition=0,
         memory_level=0,
-        ready_us=new.ready * SLOT,
+        ready_us=np.array([new.ready * SLOT]),
         length_us=np.array([new.length * SLOT]),
         key=np.array([new.key[0] * SLOT]),
         inverse_rate=np.array([new.inverse_rate * SLOT]),

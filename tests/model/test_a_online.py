@@ -65,15 +65,7 @@ def test_a_chunk_of_a_whole_number_of_slots_keeps_it_through_floating_point() ->
     assert seven.chunk_us(J2, PLAIN_SPEED, EDGE).tolist() == [0]
 
 
-@pytest.mark.parametrize(
-    ("grid_us", "ready_s"), [(1, [1.5 + 3600, 1.5 + 36_000]), (HOUR_US, [2 * 3600, 11 * 3600])]
-)
-def test_uploads_end_after_their_delay_on_the_grid(grid_us: int, ready_s: list[float]) -> None:
-    # Sent off at 1.5 s; the hour is up at 3601.5 s, within the second slot, so slot 2 is the first.
-    both = np.array([0, 0])
-    ready = truth(grid_us).ready_us(1_500_000, both, np.array([False, True]))
-    np.testing.assert_array_equal(ready, np.array(ready_s) * US_PER_S)
-
-
-def test_an_upload_that_ends_with_a_slot_waits_for_no_other() -> None:
-    assert truth(HOUR_US).ready_us(HOUR_US, J1, EDGE).tolist() == [2 * HOUR_US]
+@pytest.mark.parametrize(("grid_us", "on_grid_s"), [(1, 3601.5), (HOUR_US, 2 * 3600)])
+def test_an_instant_within_a_slot_is_rounded_up_to_the_next(grid_us: int, on_grid_s: float) -> None:
+    instants = np.array([3601_500_000, 2 * HOUR_US])
+    assert truth(grid_us).on_grid(instants).tolist() == [on_grid_s * US_PER_S, 2 * HOUR_US]

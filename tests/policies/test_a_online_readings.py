@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ray_sim.contract.chunked_worlds import busy_chunks
+from ray_sim.model.cluster import ChunkDelay
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_world
@@ -68,7 +69,13 @@ def increment(
     return q
 
 
-def simulated(jobs: list[ChunkJob], speeds: list[int], uploads: str, preempt: bool) -> list[list[int]]:
+Delays = dict[tuple[str | None, str], list[int]]
+"""Upload and factor by the model of the job and the class of the server, a worker's number or cloud."""
+
+
+def simulated(
+    jobs: list[ChunkJob], speeds: list[int], delays: Delays, uploads: str, preempt: bool
+) -> list[list[int]]:
     """End of each chunk of each job, with edge workers of these speeds and a cloud of speed 1."""
     queues: list[list[Chunk]] = [[] for _ in speeds]
     ran: list[Chunk | None] = [None for _ in speeds]
@@ -78,14 +85,16 @@ def simulated(jobs: list[ChunkJob], speeds: list[int], uploads: str, preempt: bo
         for number, job in enumerate(jobs):
             if job.submit_s != now:
                 continue
-            ready, in_cloud = now + int(job.upload_s), now + int(job.cloud_upload_s)
-            alone, apart = int(job.chunk_s), int(job.chunk_s + job.exchange_s)
+            upload, factor = delays.get((job.model, "cloud"), [int(job.cloud_upload_s), 1])
+            in_cloud, alone = now + upload, int(job.chunk_s) * factor
+            apart = alone + int(job.exchange_s)
             everywhere = False
             for turn in range(job.chunks):
                 offers = []
                 for worker, speed in enumerate(speeds):
-                    length = -(-int(job.chunk_s) // speed) + int(job.exchange_s)
-                    new = Chunk(number, ready, length, job.chunks, length)
+                    upload, factor = delays.get((job.model, str(worker)), [int(job.upload_s), 1])
+                    length = -(-int(job.chunk_s) * factor // speed) + int(job.exchange_s)
+                    new = Chunk(number, now + upload, length, job.chunks, length)
                     q = increment(queues[worker], ran[worker], now, new, uploads, preempt)
                     offers.append((q, worker, new))
                 q, worker, new = min(offers, key=lambda offer: offer[:2])
@@ -107,8 +116,11 @@ def simulated(jobs: list[ChunkJob], speeds: list[int], uploads: str, preempt: bo
     return [[chunk.end for chunk in chunks] for chunks in sent]
 
 
-def drawn(seed: int) -> tuple[list[ChunkJob], list[int]]:
-    """Jobs that come close together, on one to three workers, with a cloud that some of them take."""
+def drawn(seed: int) -> tuple[list[ChunkJob], list[int], Delays]:
+    """Jobs that come close together, on one to three workers, with a cloud that some of them take.
+
+    Every second case has delays by pair.
+    """
     draw = np.random.default_rng(seed)
     submits = np.sort(draw.integers(0, 12, draw.integers(2, 9)))
     jobs = [
@@ -119,15 +131,36 @@ def drawn(seed: int) -> tuple[list[ChunkJob], list[int]]:
             int(draw.integers(0, 5)),
             int(draw.integers(4, 26)),
             exchange_s=int(draw.integers(0, 3)),
+            model="ab"[number % 2],
         )
-        for at in submits
+        for number, at in enumerate(submits)
     ]
-    return jobs, draw.choice([1, 2], draw.integers(1, 4)).tolist()
+    speeds = draw.choice([1, 2], draw.integers(1, 4)).tolist()
+    workers = [str(worker) for worker in range(len(speeds))] if seed % 2 else []
+    edges = [(pair, draw.integers((0, 1), (6, 4)).tolist()) for pair in product("ab", workers)]
+    clouds = [((model, "cloud"), draw.integers((4, 1), (26, 3)).tolist()) for model in "ab" if workers]
+    return jobs, list(map(int, speeds)), dict(edges + clouds)
 
 
-def run(jobs: list[ChunkJob], speeds: list[int], *, cost_s: float = 0, **params: object) -> RunResult:
-    servers = [*(Server(speed=speed) for speed in speeds), Server(kind=CLOUD)]
-    world = chunk_world(jobs, servers, slot_s=1, preemption_cost_s=cost_s)
+def run(
+    jobs: list[ChunkJob],
+    speeds: list[int],
+    delays: Delays | None = None,
+    *,
+    cost_s: float = 0,
+    **params: object,
+) -> RunResult:
+    servers = [Server(speed=speed, server_class=str(worker)) for worker, speed in enumerate(speeds)]
+    table = [
+        ChunkDelay(str(model), label, *map(float, given)) for (model, label), given in (delays or {}).items()
+    ]
+    world = chunk_world(
+        jobs,
+        [*servers, Server(kind=CLOUD, server_class="cloud")],
+        slot_s=1,
+        delays=table,
+        preemption_cost_s=cost_s,
+    )
     return replay(world, create_policy("a_online", params))
 
 
@@ -143,11 +176,14 @@ def test_every_chunk_ends_in_the_slot_in_which_a_simulator_of_the_definition_end
     alike = dict.fromkeys(combinations(READINGS, 2), 0)
     tried = instances(1_000)
     for seed in range(tried):
-        jobs, speeds = drawn(seed)
+        jobs, speeds, delays = drawn(seed)
         ends = {}
         for uploads, preempt in READINGS:
-            found = ends_of(run(jobs, speeds, uploads=uploads, preempt=preempt), jobs)
-            assert found == simulated(jobs, speeds, uploads, preempt), (seed, uploads, preempt)
+            result = run(jobs, speeds, delays, uploads=uploads, preempt=preempt)
+            found = ends_of(result, jobs)
+            assert found == simulated(jobs, speeds, delays, uploads, preempt), (seed, uploads, preempt)
+            assert result.summary.certificate is not None
+            assert (result.summary.certificate.gap or 0) > -1e-8
             ends[uploads, preempt] = found
         for one, other in alike:
             alike[one, other] += ends[one] == ends[other]

@@ -33,7 +33,7 @@ def chunks_of(jobs: Sequence[Job], slots: Sequence[int], slot: int = 1) -> Chunk
     """The same, with slots of so many microseconds."""
     return Chunks(
         release=slot * np.array([job.release for job in jobs]),
-        ready=slot * np.array([job.ready for job in jobs]),
+        ready=slot * np.array([[job.ready] * len(slots) for job in jobs]).reshape(len(jobs), len(slots)),
         count=np.array([job.chunks for job in jobs]),
         length=slot * np.array([job.lengths for job in jobs]).reshape(len(jobs), len(slots)),
         slots=np.array(slots, dtype=np.int64),

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from ray_sim.model.streams import Streams
 
 
+SERVER_FACTS = ("interference", "links", "delays")
+"""Facts of a `Cluster` that have an effect on jobs of some kinds only."""
+
+
 class KindParameter(NamedTuple):
     """World parameter that only some kinds heed."""
 
@@ -81,7 +85,7 @@ class JobKind(ABC):
     columns: frozenset[str] = frozenset()
     """Names for `Policy.sees` that grant columns of this kind's jobs."""
     heeds: frozenset[str] = frozenset()
-    """Facts of servers that have an effect on its jobs: ``interference``, ``links``."""
+    """Facts of servers that have an effect on its jobs, of `SERVER_FACTS`."""
     observations: frozenset[str] = frozenset()
     """Names for `Policy.sees` that grant observations in this kind's view."""
 

@@ -78,6 +78,7 @@ class _Servers(Entry):
     worker_memory_gib: Amount | None = None
     ps_memory_gib: Amount | None = None
     sockets: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None
+    server_class: Label | None = None
 
     def server_names(self) -> list[str]:
         return [self.name] if self.count == 1 else [f"{self.name}-{i}" for i in range(self.count)]
@@ -192,7 +193,7 @@ def _load_yaml(path: Source, counts: Mapping[str, int]) -> Cluster:
 def _load_csv(path: Source, counts: Mapping[str, int]) -> Cluster:
     problems: list[str] = []
     groups = []
-    for where, cells in _csv_rows(read_text(path, InvalidClusterError), path, problems):
+    for where, cells in csv_rows(path, _CsvServers, ("name", "gpus"), problems):
         try:
             servers = _CsvServers.model_validate_strings(cells)
         except ValidationError as failure:
@@ -202,12 +203,19 @@ def _load_csv(path: Source, counts: Mapping[str, int]) -> Cluster:
     return _build(name_of(path).stem, groups, problems, path, counts)
 
 
-def _csv_rows(text: str, path: Source, problems: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield each line's place and filled cells by column; lines of the wrong length go to `problems`."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+def csv_rows(
+    path: Source, entry: type[Entry], needed: Sequence[str], problems: list[str]
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield each line's place and filled cells by column; lines of the wrong length go to `problems`.
+
+    Raises
+    ------
+    InvalidClusterError : the file cannot be read, lacks a column of ``needed``, or has others than ``entry``
+    """
+    reader = csv.reader(io.StringIO(read_text(path, InvalidClusterError), newline=""), strict=True)
     try:
         header = [cell.strip() for cell in next(reader)]
-        _check_header(header, path)
+        _check_header(header, list(entry.model_fields), needed, path)
         for cells in reader:
             where = f"line {reader.line_num}, "
             if len(cells) == len(header):
@@ -219,18 +227,15 @@ def _csv_rows(text: str, path: Source, problems: list[str]) -> Iterator[tuple[st
         raise InvalidClusterError(f"{path}: line {reader.line_num}: is not valid CSV: {failure}") from failure
 
 
-def _check_header(header: Sequence[str], path: Source) -> None:
-    known = list(_CsvServers.model_fields)
+def _check_header(header: Sequence[str], known: Sequence[str], needed: Sequence[str], path: Source) -> None:
     problems = [
         f"line 1: unknown column '{column}'; known: {', '.join(known)}"
         for column in header
         if column not in known
     ]
     problems += [f"line 1: column '{column}' appears twice" for column in known if header.count(column) > 1]
-    problems += [
-        f"line 1: column '{column}' is missing" for column in ("name", "gpus") if column not in header
-    ]
-    _raise_if_any(problems, path)
+    problems += [f"line 1: column '{column}' is missing" for column in needed if column not in header]
+    raise_if_any(problems, path)
 
 
 def _build(
@@ -241,7 +246,7 @@ def _build(
         groups, name = _recounted(groups, changed, path), with_counts(name, changed)
     resources = _declared_resources(groups)
     problems = [*problems, *_gaps(groups, resources), *_slot_problems(groups), *_name_problems(groups)]
-    _raise_if_any(problems, path)
+    raise_if_any(problems, path)
     counts = np.array([group.servers.count for group in groups], dtype=np.int64)
     capacity = np.stack(
         [capacity_quanta([_declared(g, r) or 0.0 for g in groups], r) for r in resources], axis=1
@@ -265,6 +270,7 @@ def _build(
         worker_memory=memory_mib([servers.worker_memory_gib for servers in each]),
         ps_memory=memory_mib([servers.ps_memory_gib for servers in each]),
         sockets=_sockets([servers.sockets for servers in each]),
+        server_class=tuple(servers.server_class for servers in each),
     )
 
 
@@ -352,7 +358,7 @@ def _name_problems(groups: Sequence[_Group]) -> Iterator[str]:
         owners.update(dict.fromkeys(group.servers.server_names(), group))
 
 
-def _raise_if_any(problems: Sequence[str], path: Source) -> None:
+def raise_if_any(problems: Sequence[str], path: Source) -> None:
     if not problems:
         return
     lines = problems_text(str(path), problems).splitlines()

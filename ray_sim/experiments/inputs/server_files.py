@@ -1,4 +1,4 @@
-"""Facts of servers that a world names by file: availability, interference between jobs, slow links."""
+"""Facts of servers that a world names by file: availability, interference, slow links, delays of chunks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from ray_sim.engine.world_parameters import WORLD_PARAMETERS
 from ray_sim.experiments.inputs.availability_file import with_availability
+from ray_sim.experiments.inputs.delays_file import read_delays
 from ray_sim.experiments.inputs.interference_file import load_interference
 from ray_sim.experiments.inputs.links_file import read_links
 from ray_sim.model.cluster import Cluster
@@ -22,6 +23,7 @@ class ServerFiles(NamedTuple):
     availability: str | None = None
     interference: str | None = None
     links: str | None = None
+    delays: str | None = None
 
 
 FILES = (
@@ -48,6 +50,13 @@ FILES = (
         "nominal one)",
         source="docs/models/interference.md#slow-links",
     ),
+    Parameter(
+        "delays",
+        "text",
+        None,
+        "CSV file of delays of chunks by pair: model (of the job), server_class, upload_s, processing_factor",
+        source="docs/models/a_online.md#our-choices, C9",
+    ),
 )
 """World parameters that are read from files before the engine sees them."""
 
@@ -72,4 +81,6 @@ def with_server_files(cluster: Cluster, files: ServerFiles) -> Cluster:
     cluster = with_availability(cluster, files.availability)
     if files.interference is not None:
         cluster = replace(cluster, interference=load_interference(files.interference))
-    return cluster if files.links is None else replace(cluster, links=read_links(files.links, cluster))
+    if files.links is not None:
+        cluster = replace(cluster, links=read_links(files.links, cluster))
+    return cluster if files.delays is None else replace(cluster, delays=read_delays(files.delays))

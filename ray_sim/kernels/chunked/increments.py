@@ -143,6 +143,7 @@ class Candidates(NamedTuple):
     length: I64
     key: I64
     inverse_rate: I64
+    ready: I64
     before: I64
     """Number of chunks sent there so far."""
     rank: I64
@@ -195,13 +196,12 @@ def _increment_of(
     of: Candidates,
     i: int,
     now: int,
-    ready: int,
     preempt: bool,
     exact: bool,
     counted: bool,
 ) -> int:
     """Return the increment of one more chunk on candidate i, exact or by the four terms."""
-    new = NewChunk(of.length[i], of.key[i], of.inverse_rate[i], ready, of.before[i])
+    new = NewChunk(of.length[i], of.key[i], of.inverse_rate[i], of.ready[i], of.before[i])
     if exact:
         return exact_increment(q, plans, of.worker[i], now, new, preempt)
     return increment(q, plans, of.worker[i], now, new, preempt, counted)
@@ -214,7 +214,6 @@ def send(
     of: Candidates,
     rule: int,
     now: int,
-    ready: int,
     preempt: bool,
     exact: bool,
     counted: bool,
@@ -232,18 +231,18 @@ def send(
     if rule != GIVEN_ORDER:
         for i in range(len(of.worker)):
             if rule == CHEAPEST:
-                of.rank[i] = _increment_of(q, plans, of, i, now, ready, preempt, exact, counted)
+                of.rank[i] = _increment_of(q, plans, of, i, now, preempt, exact, counted)
             n = push(of.heap, 0, n, of.position, of.rank, i)
     for turn in range(len(chosen.worker)):
         i = turn if rule == GIVEN_ORDER else of.heap[0]
         chosen.worker[turn], chosen.rank[turn], chosen.increment[turn] = of.worker[i], of.rank[i], of.rank[i]
         if rule != CHEAPEST:
-            chosen.increment[turn] = _increment_of(q, plans, of, i, now, ready, preempt, exact, counted)
+            chosen.increment[turn] = _increment_of(q, plans, of, i, now, preempt, exact, counted)
         of.before[i] += 1
         if rule == LEAST_LOADED or (rule == CHEAPEST and not exact):
             rekey(of.heap, 0, n, of.position, of.rank, i, of.rank[i] + of.length[i])
         elif rule == CHEAPEST:
-            rank = _increment_of(q, plans, of, i, now, ready, preempt, exact, counted)
+            rank = _increment_of(q, plans, of, i, now, preempt, exact, counted)
             rekey(of.heap, 0, n, of.position, of.rank, i, rank)
 
 

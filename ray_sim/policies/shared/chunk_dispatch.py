@@ -119,9 +119,6 @@ class LeastLoaded(ChunkPolicy):
         """Highest memory level of each partition's slots, -1 where it has no slots."""
         edge = ~slots.on_demand
         np.maximum.at(self._best_slot, self._worker_partition[edge], self._worker_offer[edge])
-        _, self._of_each_speed, self._speed_of = np.unique(
-            world.cluster.speed[slots.server], return_index=True, return_inverse=True
-        )
 
     def places(self, view: ChunkedView, jobs: IntArray, partition: int) -> list[Chunk]:
         """Choose slots of the partition if any may train the job, else the cloud."""
@@ -141,11 +138,11 @@ class LeastLoaded(ChunkPolicy):
         # A worker with enough memory for several needs is in several queues; its load there may be stale.
         may_train = [workers[self._worker_offer[workers] >= need].tolist() for need in needs.tolist()]
         queues = [sorted((load[worker], worker) for worker in those) for those in may_train]
-        # Workers on servers of equal speed take equal time.
-        lengths_us = self._world.chunk_us(jobs[:, None], self._of_each_speed[None, :]).tolist()
+        slots = self._world.workers
+        lengths_us = self._world.chunk_us(jobs[:, None], slots.of_kind[None, :]).tolist()
         length_of = dict(zip(jobs.tolist(), lengths_us, strict=True))
         queue_of = dict(zip(jobs.tolist(), (queues[k] for k in kind.tolist()), strict=True))
-        speed_of = dict(zip(workers.tolist(), self._speed_of[workers].tolist(), strict=True))
+        kind_of = dict(zip(workers.tolist(), slots.kind[workers].tolist(), strict=True))
         chosen = []
         for job, unit in zip(chunks.job.tolist(), chunks.unit.tolist(), strict=True):
             queue = queue_of[job]
@@ -154,7 +151,7 @@ class LeastLoaded(ChunkPolicy):
             if not queue:
                 continue
             worker = queue[0][1]
-            length = length_of[job][speed_of[worker]]
+            length = length_of[job][kind_of[worker]]
             load[worker] += length
             heapq.heapreplace(queue, (load[worker], worker))
             chosen.append((job, unit, worker, self.key(length)))

@@ -37,25 +37,21 @@ class EarliestFinish(GreedyDispatch):
     Ties go to the smaller L, then to the lowest worker.
     """
 
-    def start(self, world: ChunkedContext, streams: Streams) -> None:
-        """Find which of the speeds each worker has."""
-        super().start(world, streams)
-        kind = np.unique(world.cluster.speed, return_inverse=True)[1]
-        self._speed_kind = kind[world.workers.server]
-
     def offers(self, view: ChunkedView, job: int, units: IntArray, sent: DispatchedChunks) -> Offers:
         """Take for each chunk the worker of the earliest finish; O((W + n) log W) for W workers, n chunks."""
         need = int(self._world.eligible.workers_need[job])
-        of = (np.array([int(value)]) for value in (view.jobs.partition[job], len(self._speed_kind), need))
+        slots, this = self._world.workers, np.array([job])
+        of = (np.array([int(value)]) for value in (view.jobs.partition[job], len(slots), need))
         loads = view.least_loaded(*of)
-        left_us = np.zeros(len(self._speed_kind), dtype=np.int64)
+        left_us = np.zeros(len(slots), dtype=np.int64)
         left_us[loads.worker] = loads.work_left_us
         np.add.at(left_us, sent.worker, sent.work_us)
-        upload_us = self.ready_us(view, job) - view.now_us
-        length_us = self._world.chunk_us_by_speed(job)[self._speed_kind].tolist()
+        ready_us = self._world.ready_us(view.now_us, this, slots.of_kind)
+        upload_us = (ready_us - view.now_us)[slots.kind].tolist()
+        length_us = self._world.chunk_us(this, slots.of_kind)[slots.kind].tolist()
         workers = loads.worker.tolist()
         queue = [
-            (max(upload_us, left) + length_us[w], left, w)
+            (max(upload_us[w], left) + length_us[w], left, w)
             for w, left in zip(workers, left_us[workers].tolist(), strict=True)
         ]
         heapq.heapify(queue)
@@ -64,7 +60,7 @@ class EarliestFinish(GreedyDispatch):
             finish, left, worker = queue[0]
             found.append((worker, finish))
             left += length_us[worker]
-            heapq.heapreplace(queue, (max(upload_us, left) + length_us[worker], left, worker))
+            heapq.heapreplace(queue, (max(upload_us[worker], left) + length_us[worker], left, worker))
         columns = np.array(found, dtype=np.int64).reshape(-1, 2).T
         return Offers(columns[0], columns[1])
 

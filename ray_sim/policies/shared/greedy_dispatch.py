@@ -20,7 +20,7 @@ _DESTINATIONS = ("to_edge", "to_cloud", "mixed")
 
 
 class CloudOffer(NamedTuple):
-    """Fastest available cloud worker that may train a job, and the cost of a chunk there."""
+    """Available cloud worker that may train a job and ends first, and the cost of a chunk there."""
 
     worker: int
     zeta: bool
@@ -73,7 +73,7 @@ class GreedyDispatch(ChunkPolicy):
             key = self.keys(job, length)
             chunks += zip([job] * len(units), units.tolist(), workers.tolist(), key.tolist(), strict=True)
             self._jobs_sent[self._destination(workers)] += 1
-            ready_us = np.full_like(key, self.ready_us(view, job))
+            ready_us = self._world.ready_us(view.now_us, np.array([job]), workers)
             inverse_rate = length * view.jobs.chunks[job]
             dispatched = dispatched.plus(DispatchedChunks(workers, key, inverse_rate, ready_us, length))
         return chunks
@@ -99,26 +99,22 @@ class GreedyDispatch(ChunkPolicy):
         at_edge = np.logical_and.accumulate(edge.increment <= cloud.cost_mixed)
         return np.where(at_edge, edge.worker, cloud.worker), False
 
-    def ready_us(self, view: ChunkedView, job: int) -> int:
-        """Return the end of an upload to an edge that begins now."""
-        return int(self._world.ready_us(view.now_us, np.array([job]), np.array([False]))[0])
-
     def _cloud(self, now_us: int, job: int, cloud_workers: IntArray) -> CloudOffer | None:
-        """Fastest of the cloud workers that may train the job, ties to the lowest; None if none may."""
-        of, to_cloud, zeta = np.array([job]), np.array([True]), self._world.cloud_serves(np.array([job]))
+        """First to end of the cloud workers that may train the job, ties to the lowest; None if none may."""
+        of, zeta = np.array([job]), self._world.cloud_serves(np.array([job]))
         memory_level = self._world.eligible.workers_need[job]
         cloud_workers = cloud_workers[self._worker_offer[cloud_workers] >= memory_level]
         if len(cloud_workers) == 0:
             return None
-        upload_us = int(self._world.ready_us(now_us, of, to_cloud)[0]) - now_us
-        length_us = self._world.chunk_us(of, cloud_workers, zeta)
-        best = int(np.argmin(length_us))
+        upload_us = self._world.ready_us(now_us, of, cloud_workers) - now_us
+        cost_us = upload_us + self._world.chunk_us(of, cloud_workers, zeta)
+        best = int(np.argmin(cost_us))
         mixed_us = self._world.chunk_us(of, cloud_workers[best : best + 1])
         return CloudOffer(
             int(cloud_workers[best]),
             bool(zeta[0]),
-            upload_us + int(length_us[best]),
-            upload_us + int(mixed_us[0]),
+            int(cost_us[best]),
+            int(upload_us[best] + mixed_us[0]),
         )
 
     def _destination(self, workers: IntArray) -> int:

@@ -101,6 +101,7 @@ def test_each_chunk_goes_to_the_first_worker_of_the_smallest_rank(seed: int, rul
     workers, count = 3, 4
     _, read, plans = asked(random_chunks(rng, 6, workers), workers)
     length, key = rng.integers(1, 6, workers), rng.integers(0, 4, workers)
+    ready = rng.integers(0, 5, workers)
     of = ints([0, 1, 2]) if rule != GIVEN_ORDER else rng.integers(0, workers, count)
     n = len(of)
     rank = rng.integers(0, 20, n)
@@ -109,16 +110,17 @@ def test_each_chunk_goes_to_the_first_worker_of_the_smallest_rank(seed: int, rul
         length[of],
         key[of],
         3 * length[of],
+        ready[of],
         np.zeros(n, np.int64),
         rank.copy(),
         *np.empty((2, n), np.int64),
     )
     chosen = ChosenWorkers(*np.empty((3, count), np.int64))
-    send(read, plans, candidates, rule, 0, 2, True, exact, True, chosen)
+    send(read, plans, candidates, rule, 0, True, exact, True, chosen)
     before = [0] * n
     for turn in range(count):
         new = [
-            NewChunk(length[worker], key[worker], 3 * length[worker], 2, sent_there)
+            NewChunk(length[worker], key[worker], 3 * length[worker], ready[worker], sent_there)
             for worker, sent_there in zip(of, before, strict=True)
         ]
         costs = [

@@ -171,7 +171,6 @@ class ChunkQueues:
         count: int,
         rule: int,
         now_us: int,
-        ready_us: int,
         preempt: bool,
         exact: bool,
         counted: bool,
@@ -189,7 +188,7 @@ class ChunkQueues:
             self._plans = new_plans(2 * room, len(q.queue), len(q.version))
         chosen, read = ChosenWorkers(*np.empty((3, count), dtype=np.int64)), ReadQueues.of(q)
         expect(read, self._plans, expected)
-        send(read, self._plans, candidates, rule, now_us, ready_us, preempt, exact, counted, chosen)
+        send(read, self._plans, candidates, rule, now_us, preempt, exact, counted, chosen)
         forget(self._plans, expected)
         return chosen
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import cached_property
 
-import numpy as np
-
 from ray_sim.engine.kinds.chunked.eligibility import Eligibility
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
@@ -13,7 +11,7 @@ from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.read_only import read_only, read_only_record
 from ray_sim.engine.world import World
 from ray_sim.model.errors import BlindPolicyError
-from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.model.units import BoolArray, IntArray
 
 
 class ChunkedContext(PolicyContext):
@@ -44,21 +42,13 @@ class ChunkedContext(PolicyContext):
         """Microseconds of chunks of these jobs on these workers; see `ChunkFacts.chunk_us`."""
         return self._profiled().chunk_us(jobs, workers, in_cloud)
 
-    def chunk_us_by_speed(self, job: int) -> IntArray:
-        """(V,) microseconds of a chunk of this job on edge servers of each of the V speeds, slowest first."""
-        return self._profiled().times.chunk_us(np.array([job]), self._speeds, np.asarray(False))
+    def upload_us(self, jobs: IntArray, workers: IntArray) -> IntArray:
+        """Microseconds until data of these jobs that are sent off are at these workers."""
+        return self._profiled().upload_us(jobs, workers)
 
-    @cached_property
-    def _speeds(self) -> FloatArray:
-        return np.unique(self.cluster.speed)
-
-    def upload_us(self, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
-        """Microseconds until data that are sent off are at a worker of the edge or of the cloud."""
-        return self._profiled().times.upload_us(jobs, to_cloud)
-
-    def ready_us(self, now_us: int, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
-        """When chunks that are sent off at ``now_us`` can be trained at the edge or in the cloud."""
-        return self._profiled().times.ready_us(now_us, jobs, to_cloud)
+    def ready_us(self, now_us: int, jobs: IntArray, workers: IntArray) -> IntArray:
+        """When chunks that are sent off at ``now_us`` can be trained by these workers."""
+        return self._profiled().ready_us(now_us, jobs, workers)
 
     def cloud_serves(self, jobs: IntArray) -> BoolArray:
         """Whether parameter servers in a cloud may serve jobs, which zeta = 1 takes."""

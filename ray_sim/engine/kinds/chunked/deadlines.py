@@ -35,7 +35,7 @@ def _due_us(submit_us: IntArray, after_s: FloatArray) -> IntArray:
 
 
 def shortest_us(table: JobTable, chunks: ChunkFacts) -> FloatArray:
-    """(J,) upload and one chunk, on the fastest worker that may train it, at the edge or in the cloud.
+    """(J,) upload and one chunk, on the worker that may train it first, at the edge or in the cloud.
 
     As if the job were submitted on the grid. NaN-free: infinite for a job without any worker.
     """
@@ -46,13 +46,11 @@ def shortest_us(table: JobTable, chunks: ChunkFacts) -> FloatArray:
         may_train = chunks.eligible.may_train(np.array(job), slots.server) & (
             partition == arrays.job_part[job]
         )
-        for in_cloud in (False, True):
-            workers = np.flatnonzero(may_train & (slots.on_demand == in_cloud))
-            if len(workers):
-                fastest = workers[np.argmax(chunks.speed[workers])]
-                upload_us = chunks.times.ready_us(0, mine, np.full(len(mine), in_cloud))
-                time_us = upload_us + chunks.chunk_us(mine, fastest, chunks.cloud_serves[mine] & in_cloud)
-                shortest[mine] = np.minimum(shortest[mine], time_us)
+        workers = np.flatnonzero(may_train)
+        for worker in workers[np.unique(slots.kind[workers], return_index=True)[1]]:
+            zeta = chunks.cloud_serves[mine] & slots.on_demand[worker]
+            time_us = chunks.ready_us(0, mine, worker) + chunks.chunk_us(mine, worker, zeta)
+            shortest[mine] = np.minimum(shortest[mine], time_us)
     return shortest
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from ray_sim.engine.kinds.chunked.eligibility import Eligibility, best_offer
+from ray_sim.engine.kinds.chunked.pair_times import PairTimes
 from ray_sim.engine.kinds.chunked.site_part import ChunkPartFacts
 from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
 from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, WorldSetting
@@ -21,7 +22,7 @@ from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError, problems_text
 from ray_sim.model.job import CHUNK_MEMORY, ChunkProfile, JobTable
 from ray_sim.model.parameters import microseconds
-from ray_sim.model.units import MAX_RUN_US, US_PER_S, BoolArray, FloatArray, IntArray
+from ray_sim.model.units import MAX_RUN_US, US_PER_S, BoolArray, FloatArray, IntArray, seconds_to_us
 
 if TYPE_CHECKING:
     from ray_sim.engine.world import World
@@ -50,6 +51,7 @@ class ChunkFacts(FactDefaults):
     eligible: Eligibility
     speed: FloatArray
     """(W,) of each worker's server."""
+    pairs: PairTimes
     ps: IntArray
     """(S,) slots for parameter servers; of a cloud, one for every job."""
     in_cloud: BoolArray
@@ -90,8 +92,10 @@ class ChunkFacts(FactDefaults):
         times = ChunkTimes(profile, grid_us, speed_up)
         preemption_us = -(-(microseconds(values["preemption_cost_s"]) or 0) // grid_us) * grid_us
         slowest = replace(times, speed_up=min(speed_up, 1.0))  # bounds are for speed 1
-        _check_amount(table, slowest, cluster, preemption_us)
-        slots, eligible = WorkerSlots.of_cluster(cluster), Eligibility.by_memory(cluster, profile)
+        pairs = PairTimes.of(table, cluster)
+        _check_amount(table, slowest, cluster, pairs, preemption_us)
+        slots = WorkerSlots.of_cluster(cluster, pairs.server_class)
+        eligible = Eligibility.by_memory(cluster, profile)
         ps = np.where(cluster.in_cloud, len(table), cluster.ps_slots)
         arrays = _arrays_of_slots(gangs, slots, ps, eligible)
         return cls(
@@ -102,6 +106,7 @@ class ChunkFacts(FactDefaults):
             slots=slots,
             eligible=eligible,
             speed=cluster.speed[slots.server],
+            pairs=pairs,
             ps=ps,
             in_cloud=cluster.in_cloud,
             preemption_us=preemption_us,
@@ -175,7 +180,22 @@ class ChunkFacts(FactDefaults):
         jobs, workers : shapes that broadcast
         in_cloud : whether all workers and the parameter server of the job are in the cloud (zeta)
         """
-        return self.times.chunk_us(jobs, self.speed[workers], np.asarray(in_cloud))
+        speed = self.speed[workers] / self.pairs.factor[self._pair(jobs, workers)]
+        return self.times.chunk_us(jobs, speed, np.asarray(in_cloud))
+
+    def upload_us(self, jobs: IntArray, workers: IntArray) -> IntArray:
+        """Microseconds from the dispatch of chunks to the end of their upload."""
+        of, given_s = self.times.profile, self.pairs.upload_s[self._pair(jobs, workers)]
+        own_s = np.where(self.slots.on_demand[workers], of.upload_cloud_s[jobs], of.upload_edge_s[jobs])
+        return seconds_to_us(np.where(np.isnan(given_s), own_s, given_s))
+
+    def ready_us(self, now_us: int | IntArray, jobs: IntArray, workers: IntArray) -> IntArray:
+        """Earliest training time of chunks sent at ``now_us``, on the grid."""
+        return self.times.on_grid(now_us + self.upload_us(jobs, workers))
+
+    def _pair(self, jobs: IntArray, workers: IntArray) -> tuple[IntArray, IntArray]:
+        """Classes of these jobs and of the workers' servers."""
+        return self.pairs.job_class[jobs], self.pairs.server_class[self.slots.server[workers]]
 
 
 def _arrays_of_slots(
@@ -231,7 +251,9 @@ def _complete_profile(table: JobTable) -> ChunkProfile:
     return profile
 
 
-def _check_amount(table: JobTable, times: ChunkTimes, cluster: Cluster, preemption_us: int) -> None:
+def _check_amount(
+    table: JobTable, times: ChunkTimes, cluster: Cluster, pairs: PairTimes, preemption_us: int
+) -> None:
     """Refuse what neither memory nor the clock could hold."""
     profile, workers = times.profile, int(cluster.worker_slots.sum())
     if workers > MAX_CHUNKS:
@@ -245,9 +267,11 @@ def _check_amount(table: JobTable, times: ChunkTimes, cluster: Cluster, preempti
             f"{MAX_CHUNKS:,} can be simulated; give jobs fewer, or replay a part of the workload"
         )
     n = len(table)
-    slowest_s = times.minibatch_s(np.arange(n), np.full(n, cluster.speed.min()), np.zeros(n, np.bool_))
+    lowest = cluster.speed.min() / pairs.factor.max(axis=1)[pairs.job_class]
+    slowest_s = times.minibatch_s(np.arange(n), lowest, np.zeros(n, np.bool_))
     training_s = profile.epochs * profile.minibatches_per_chunk * slowest_s
-    upload_s = profile.upload_edge_s + profile.upload_cloud_s
+    of_table_s = np.nan_to_num(pairs.upload_s).max(axis=1)[pairs.job_class]
+    upload_s = profile.upload_edge_s + profile.upload_cloud_s + of_table_s
     # A chunk that comes preempts one at most.
     besides_s = (2 * times.grid_us + preemption_us) / US_PER_S
     work_s = profile.chunks * (training_s + upload_s + besides_s)

@@ -41,7 +41,7 @@ class Rule(IntEnum):
 class IncrementQuery:
     """Query of `ChunkedView.increments`: which workers would take ``count`` chunks of one job?
 
-    V is the number of different speeds of servers, in ascending order.
+    V is the number of kinds of workers, see `WorkerSlots`.
     """
 
     count: int
@@ -49,12 +49,12 @@ class IncrementQuery:
     """Partition of the job, whose workers are asked."""
     memory_level: int
     """Level of memory that a worker must offer: `world.eligible.workers_need[job]`."""
-    ready_us: int
-    """When the uploads end: `world.ready_us`."""
+    ready_us: IntArray
+    """(V,) when uploads to each kind end: `world.ready_us(view.now_us, jobs, world.workers.of_kind)`."""
     length_us: IntArray
-    """(V,) microseconds of a chunk on servers of each speed: `world.chunk_us_by_speed(job)`."""
+    """(V,) microseconds of a chunk on each kind: `world.chunk_us(jobs, world.workers.of_kind)`."""
     key: IntArray
-    """(V,) key of a chunk in the queue of a worker of each speed; the smallest is served first."""
+    """(V,) key of a chunk in the queue of a worker of each kind; the smallest is served first."""
     inverse_rate: IntArray
     """(V,) D p: all chunks of the job, `view.jobs.chunks[job]`, times `length_us`."""
     rule: Rule
@@ -108,7 +108,7 @@ def sites_choice(
     query: IncrementQuery,
     queues: ChunkQueues,
     workers: IntArray,
-    speed_kind: IntArray,
+    kind: IntArray,
     first: int,
     now_us: int,
 ) -> State:
@@ -117,7 +117,7 @@ def sites_choice(
     Parameters
     ----------
     workers : those that may have them, by number at the site
-    speed_kind : (W,) of all the site's workers
+    kind : (W,) of all the site's workers
     first : number in the cluster of the site's first worker
 
     Returns
@@ -125,7 +125,7 @@ def sites_choice(
     Columns of `SiteOffers`.
     """
     of_all = query.dispatched
-    here = (of_all.worker >= first) & (of_all.worker < first + len(speed_kind))
+    here = (of_all.worker >= first) & (of_all.worker < first + len(kind))
     dispatched = DispatchedChunks(*(column[here] for column in of_all))
     dispatched = dispatched._replace(worker=dispatched.worker - first)
     before = np.zeros(len(workers), dtype=np.int64)
@@ -138,19 +138,20 @@ def sites_choice(
         rank = np.flatnonzero(np.isin(query.given_workers - first, workers))
         workers = query.given_workers[rank] - first
         before = _earlier_equal(workers)
-    kind = speed_kind[workers]
+    of = kind[workers]
     candidates = Candidates(
         worker=workers,
-        length=query.length_us[kind],
-        key=query.key[kind],
-        inverse_rate=query.inverse_rate[kind],
+        length=query.length_us[of],
+        key=query.key[of],
+        inverse_rate=query.inverse_rate[of],
+        ready=query.ready_us[of],
         before=before,
         rank=rank,
         heap=np.empty(len(workers), dtype=np.int64),
         position=np.empty(len(workers), dtype=np.int64),
     )
     most = len(workers) if query.rule == Rule.GIVEN_ORDER or len(workers) == 0 else query.count
-    asked = int(query.rule), now_us, query.ready_us, query.preempt, query.exact, query.counted
+    asked = int(query.rule), now_us, query.preempt, query.exact, query.counted
     chosen = queues.send(candidates, dispatched, most, *asked)
     offers = SiteOffers(chosen.worker + first, chosen.rank, chosen.increment, np.arange(most))
     return offers._asdict()

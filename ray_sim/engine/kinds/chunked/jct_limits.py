@@ -57,14 +57,15 @@ def chunk_limits(world: World, facts: ChunkFacts, jobs: IntArray) -> JctLimits:
 
 
 def _on_slots(world: World, facts: ChunkFacts, jobs: IntArray, workers: IntArray) -> Chunks:
-    """Chunks of the jobs on these worker slots; flow times count from the end of the upload."""
+    """Chunks of the jobs on these worker slots; flow times count from the end of the first upload."""
     kinds, slots = _kinds(facts, workers)
-    ready_us = facts.times.ready_us(world.table.submit_us[jobs], jobs, np.zeros(len(jobs), np.bool_))
+    length = _lengths(facts, jobs, kinds, np.zeros(len(jobs), np.bool_))
+    ready_us = facts.ready_us(world.table.submit_us[jobs, None], jobs[:, None], kinds)
     return Chunks(
-        release=ready_us,
+        release=_first_ready(ready_us, length),
         ready=ready_us,
         count=facts.chunks[jobs],
-        length=_lengths(facts, jobs, kinds, np.zeros(len(jobs), np.bool_)),
+        length=length,
         slots=slots,
         elsewhere=np.full(len(jobs), np.inf),
         grid_us=facts.times.grid_us,
@@ -77,16 +78,22 @@ def _near_a_cloud(
     """The same chunks if they may also train in a cloud; flow times count from the submission."""
     submit_us = world.table.submit_us[jobs]
     kinds, _ = _kinds(facts, clouds)
-    length = _lengths(facts, jobs, kinds, facts.cloud_serves[jobs]).min(axis=1)
-    ready_us = facts.times.ready_us(submit_us, jobs, np.ones(len(jobs), np.bool_))
-    elsewhere = np.where(length < NEVER_US, ready_us - submit_us + length.astype(np.float64), np.inf)
+    length = _lengths(facts, jobs, kinds, facts.cloud_serves[jobs])
+    time_us = facts.ready_us(submit_us[:, None], jobs[:, None], kinds) - submit_us[:, None] + length
+    elsewhere = np.where(length < NEVER_US, time_us, np.inf).min(axis=1)
     return replace(chunks, release=submit_us, elsewhere=elsewhere)
 
 
+def _first_ready(ready_us: IntArray, length: IntArray) -> IntArray:
+    """(n,) earliest end of an upload to a worker that may train the job, `NEVER_US` without one."""
+    first: IntArray = np.where(length < NEVER_US, ready_us, NEVER_US).min(axis=1, initial=NEVER_US)
+    return first
+
+
 def _kinds(facts: ChunkFacts, workers: IntArray) -> tuple[IntArray, IntArray]:
-    """One worker of each kind, that is, of equal speed and memory, and the number of workers of each kind."""
+    """One worker of each kind, with equal times and memory, and the number of workers of each kind."""
     offer = facts.eligible.workers_offer[facts.slots.server[workers]]
-    features = np.stack([facts.speed[workers], offer], axis=1)
+    features = np.stack([facts.slots.kind[workers], offer], axis=1)
     _, first, counts = np.unique(features, axis=0, return_index=True, return_counts=True)
     return workers[first], counts
 
@@ -111,6 +118,6 @@ def _beside_a_cloud(chunks: Chunks) -> LeastTimes:
     shortest, on_slots = chunks.elsewhere.copy(), (chunks.length < NEVER_US).any(axis=1)
     if on_slots.any():
         makespan_us = least_makespan(chunks.count[on_slots], chunks.length[on_slots], chunks.slots)
-        upload_us = (chunks.ready - chunks.release)[on_slots]
+        upload_us = (_first_ready(chunks.ready, chunks.length) - chunks.release)[on_slots]
         shortest[on_slots] = np.minimum(shortest[on_slots], upload_us + makespan_us)
     return LeastTimes(chunks.release, shortest, shortest, np.zeros((len(shortest), len(CHUNK_RESOURCES))))

@@ -32,6 +32,7 @@ class ChunkedJobs(JobKind):
     )
     source = "docs/models/a_online.md#problem; Wang et al."
     columns = frozenset({"chunk_profile", "deadline"})
+    heeds = frozenset({"delays"})
     observations = frozenset({"worker_load"})
     unheeded = MappingProxyType(
         {

@@ -170,14 +170,14 @@ class ChunkLedger:
         self._decide_zeta(jobs, to_cloud, placements)
         self.dispatched[self.number(jobs, dispatch.unit)] = True
         np.subtract.at(self.jobs.undispatched, jobs, 1)
-        self.rounding.note_dispatched(now_us, jobs, to_cloud)
+        self.rounding.note_dispatched(now_us, jobs, workers)
         length_us = facts.chunk_us(jobs, workers, self.jobs.in_cloud[jobs])
         return ChunkRows(
             worker=workers,
             key=dispatch.key,
             job=jobs,
             unit=dispatch.unit,
-            ready=facts.times.ready_us(now_us, jobs, to_cloud),
+            ready=facts.ready_us(now_us, jobs, workers),
             left=length_us,
             overtakes=np.full(len(jobs), dispatch.overtake, dtype=np.int64),
             inverse_rate=facts.chunks[jobs] * length_us,

@@ -133,8 +133,7 @@ class ChunkPart:
         """The workers, of which those in slots of servers that are there can be asked for."""
         slots, arrays = self._slots, self._arrays
         partition = np.where(self._there, arrays.server_part[slots.server], -1)
-        speed_kind = np.unique(arrays.speed, return_inverse=True)[1]
-        return Workers(self._queues, slots.first_worker, speed_kind[slots.server], partition, self._offer)
+        return Workers(self._queues, slots.first_worker, slots.kind, partition, self._offer)
 
     def state(self) -> State:
         """Arrays that `restore` takes."""

@@ -19,7 +19,7 @@ class SlotRounding:
 
     def __init__(self, facts: ChunkFacts) -> None:
         self._facts = facts
-        self._exact = replace(facts.times, grid_us=1)
+        self._exact = replace(facts, times=replace(facts.times, grid_us=1))
         self._us: IntArray = np.zeros((len(facts.chunks), 4), dtype=np.int64)
         """(J, 4) microseconds of training on the grid, the rounding in it, the same two of uploads."""
 
@@ -31,12 +31,12 @@ class SlotRounding:
     def note_completed(self, jobs: IntArray, workers: IntArray, in_cloud: BoolArray) -> None:
         """Chunks that are done, (n,) each, without what preemptions cost; ``in_cloud`` is zeta."""
         on_grid = self._facts.chunk_us(jobs, workers, in_cloud)
-        self._note(jobs, _TRAINING, on_grid, self._exact.chunk_us(jobs, self._facts.speed[workers], in_cloud))
+        self._note(jobs, _TRAINING, on_grid, self._exact.chunk_us(jobs, workers, in_cloud))
 
-    def note_dispatched(self, now_us: int, jobs: IntArray, to_cloud: BoolArray) -> None:
+    def note_dispatched(self, now_us: int, jobs: IntArray, workers: IntArray) -> None:
         """Chunks that are sent off now, (n,) each."""
-        ready_us = self._facts.times.ready_us(now_us, jobs, to_cloud)
-        self._note(jobs, _UPLOADS, ready_us - now_us, self._exact.upload_us(jobs, to_cloud))
+        ready_us = self._facts.ready_us(now_us, jobs, workers)
+        self._note(jobs, _UPLOADS, ready_us - now_us, self._exact.upload_us(jobs, workers))
 
     def _note(self, jobs: IntArray, first: int, on_grid: IntArray, exact: IntArray) -> None:
         np.add.at(self._us[:, first], jobs, on_grid)

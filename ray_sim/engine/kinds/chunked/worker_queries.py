@@ -29,8 +29,8 @@ class Workers:
     queues: ChunkQueues
     first: int
     """Number in the cluster of the site's first worker."""
-    speed_kind: IntArray
-    """(W,) which of the different speeds of the cluster's servers its own has, in ascending order."""
+    kind: IntArray
+    """(W,) see `WorkerSlots`."""
     partition: IntArray
     """(W,) of each worker slot of the site; -1 where there is none now: its server is away, or it stands for
     a cloud's workers on demand."""
@@ -66,7 +66,7 @@ def _increments(workers: Workers, now_us: int, arguments: Arguments) -> State:
     """Workers to which the site would send chunks of a job, see `sites_choice`."""
     query = IncrementQuery.of(arguments)
     mine = workers.that_may_train(query.partition, query.memory_level)
-    return sites_choice(query, workers.queues, mine, workers.speed_kind, workers.first, now_us)
+    return sites_choice(query, workers.queues, mine, workers.kind, workers.first, now_us)
 
 
 def _betas(workers: Workers, now_us: int, arguments: Arguments) -> State:

@@ -24,6 +24,10 @@ class WorkerSlots:
     """(W,)."""
     on_demand: BoolArray
     """(W,) whether it is a cloud's."""
+    kind: IntArray
+    """(W,) from 0; workers of a kind have equal delays and lengths of every job's chunks."""
+    of_kind: IntArray
+    """(V,) a worker of each kind, slowest servers first."""
     ptr: IntArray
     """(S + 1,) workers of server s: ptr[s] .. ptr[s + 1], less `first_worker`."""
     first_worker: int = 0
@@ -33,23 +37,22 @@ class WorkerSlots:
         return len(self.server)
 
     @classmethod
-    def of_cluster(cls, cluster: Cluster) -> WorkerSlots:
-        """All workers of a cluster."""
-        return cls._of_counts(np.where(cluster.in_cloud, 1, cluster.worker_slots), cluster.in_cloud)
-
-    @classmethod
-    def none(cls, servers: int) -> WorkerSlots:
-        """No slots, for a world of this many servers without chunked jobs."""
-        return cls._of_counts(np.zeros(servers, dtype=np.int64), np.zeros(servers, dtype=np.bool_))
-
-    @classmethod
-    def _of_counts(cls, counts: IntArray, in_cloud: BoolArray) -> WorkerSlots:
-        server = np.repeat(np.arange(len(counts)), counts)
-        return cls(server, in_cloud[server], np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+    def of_cluster(cls, cluster: Cluster, server_class: IntArray) -> WorkerSlots:
+        """All workers of a cluster, whose servers are of these classes, (S,)."""
+        counts = np.where(cluster.in_cloud, 1, cluster.worker_slots)
+        server, some = np.repeat(np.arange(len(counts)), counts), np.flatnonzero(counts)
+        features = np.stack([cluster.speed, cluster.in_cloud, server_class], axis=1)[some]
+        _, first, kind = np.unique(features, axis=0, return_index=True, return_inverse=True)
+        ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return cls(server, cluster.in_cloud[server], np.repeat(kind, counts[some]), ptr[some[first]], ptr)
 
     def of_servers(self, first: int, last: int) -> WorkerSlots:
         """The slots of servers ``first`` .. ``last`` - 1."""
         begin, end = int(self.ptr[first]), int(self.ptr[last])
         return replace(
-            self, server=self.server[begin:end], on_demand=self.on_demand[begin:end], first_worker=begin
+            self,
+            server=self.server[begin:end],
+            on_demand=self.on_demand[begin:end],
+            kind=self.kind[begin:end],
+            first_worker=begin,
         )
