@@ -156,17 +156,20 @@ class PostedPrice(AnnouncedPolicy):
 
     def _undeclared(self) -> list[str]:
         bounds, round_s = self._world.bounds, self._world.round_us / US_PER_S
-        if not bounds.undeclared:
-            return []
         same = {
             "most_gpus": f"{bounds.concurrency}",
             "most_duration_s": f"{bounds.duration * round_s:.12g}",
             "most_value": f"{bounds.value:.12g}",
         }
-        options = " ".join(f"-w {name}={same[name]}" for name in bounds.undeclared)
+        if self.draws and self._error == "uniform":  # S_m counts in the number of sample paths only
+            same["most_delay_s"] = f"{(bounds.delay - 1) * round_s:.12g}"
+        undeclared = [name for name in same if name in bounds.undeclared]
+        if not undeclared:
+            return []
+        options = " ".join(f"-w {name}={same[name]}" for name in undeclared)
         return [
-            f"not truthful: {', '.join(bounds.undeclared)} not declared, so these bounds come from the "
-            f"reports, and a report changes the prices that its user pays; the same, declared: {options}"
+            f"not truthful: {', '.join(undeclared)} not declared, so these bounds come from the "
+            f"reports, and a report changes what its user is offered; the same, declared: {options}"
         ]
 
     def audited(self, jobs: AuditedJobs) -> BirthRecord:

@@ -59,6 +59,16 @@ _BOUNDS = (
         maximum=1e9,
     ),
     Parameter(
+        "most_delay_s",
+        "float",
+        None,
+        "S_m, the longest time after the birth at which a value may be above 0; none = the longest that is "
+        "reported, with a warning where it counts",
+        unit="s",
+        source=_SOURCE,
+        minimum=0.0,
+    ),
+    Parameter(
         "clip_statements",
         "bool",
         False,
