@@ -159,7 +159,7 @@ class _Platform:
         last = max(truth.value.end_s, first)
         for due_s in sorted({last, *np.linspace(first, last, 4).tolist(), last + slot_s}):
             for worth in sorted({1.0, own, bounds.value}):
-                due = min(math.ceil(due_s / slot_s), bounds.delay) * slot_s
+                due = min(math.ceil(due_s / slot_s), bounds.delay - 1) * slot_s
                 value = ValueFunction(Shape.STEPS, (due,), (worth,))
                 yield replace(truth, kind=f"worth {worth:g} until {due:g} s", value=value)
         for kind, outlook in _outlooks(truth.outlook, bounds.duration * slot_s):

@@ -18,7 +18,7 @@ chunked jobs          ChunkedPolicy, ChunkedContext, ChunkedView, ChunkedDecisio
                       Rule, Offers
 announced jobs        AnnouncedPolicy, AnnouncedContext, AnnouncedView, AnnouncedDecision, Launches, Charges,
                       Statements, Outlooks, StatementBounds, signals, longest_rounds,
-                      statements_in_rounds, AuditedJobs, MechanismRecord
+                      statements_in_rounds, Quotes, Refusal, AuditedJobs, MechanismRecord
 state and loops       State, kernel
 ====================  ===========================================================================
 """
@@ -58,6 +58,7 @@ from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.progress_rule import PlacementTable
+from ray_sim.model.quotes import Quotes, Refusal
 from ray_sim.model.statement import Outlooks, Statements
 from ray_sim.model.streams import Streams
 from ray_sim.model.welfare_audit import AuditedJobs, MechanismRecord
@@ -106,6 +107,8 @@ __all__ = [
     "PolicyContext",
     "PriorityPolicy",
     "QueueLevels",
+    "Quotes",
+    "Refusal",
     "Rows",
     "Rule",
     "State",

@@ -306,6 +306,7 @@ def test_too_few_gpus_earn_nothing_and_too_many_are_held() -> None:
             lambda reported, true: (np.diff(reported.outlooks.ptr)[reported.outlook_row].tolist(), [1, 1]),
         ),
         ("deadline", lambda reported, true: (reported.values[reported.value_row[1], 2], 2 * 10**9)),
+        ("deadline", lambda reported, true: (np.flatnonzero(reported.values.any(axis=0)).max(), 10)),
     ],
 )
 def test_misreports_change_the_report_and_not_the_truth(
@@ -316,6 +317,7 @@ def test_misreports_change_the_report_and_not_the_truth(
         (0.0, 0.0, 60.0, 2, "deadline 2 60", CERTAIN),
     ]
     params = {"misreport": rule, "misreport_share": 1.0, "most_value": 100, "most_gpus": 8}
+    params["most_delay_s"] = 600
     lying = world(rows, params=params).facts.statements  # type: ignore[attr-defined]
     honest = world(rows).facts.statements  # type: ignore[attr-defined]
     found, expected = checks(lying.reported, lying.true)
@@ -333,6 +335,7 @@ def test_misreports_change_the_report_and_not_the_truth(
         ),
         ({"most_duration_s": 60}, "outlook: must be at most 1 rounds .most_duration_s.*is 3 for job job-0"),
         ({"most_value": 3}, "value: must be at most 3 .most_value.*is 4 for job job-0"),
+        ({"most_delay_s": 599}, "value: must be 0 later than 9 rounds .*most_delay_s.*is 10 for job job-0"),
         ({}, "value: must be 0 or at least 1 unit.*is 0.5 for job job-2"),
     ],
 )
@@ -352,9 +355,11 @@ def test_statements_are_cut_to_the_bounds_on_request_and_counted() -> None:
         (0.0, 0.0, 60.0, 1, "deadline 2 60", CERTAIN),
         (0.0, 0.0, 60.0, 1, "step 2@60 0.5@120", CERTAIN),
     ]
-    given = world(rows, params={"most_value": 3, "most_duration_s": 120, "clip_statements": True})
+    bounds = {"most_value": 3, "most_duration_s": 120, "most_delay_s": 500}
+    given = world(rows, params={**bounds, "clip_statements": True})
     reported = given.facts.statements.reported  # type: ignore[attr-defined]
     assert reported.values.max() == 3 * 10**9
+    assert np.flatnonzero(reported.values[0]).tolist() == list(range(9))
     assert reported.values[2].tolist()[:3] == [2 * 10**9, 2 * 10**9, 0]
     first = slice(*reported.outlooks.ptr[:2])
     assert reported.outlooks.duration[first].tolist() == [1, 2]

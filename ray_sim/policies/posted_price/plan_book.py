@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from ray_sim.kernels.handle import handle
+from ray_sim.model.quotes import Quotes, Refusal
 from ray_sim.model.statement import NANO, NEVER_ROUND
-from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.model.units import BoolArray, FloatArray, IntArray
 from ray_sim.policies.posted_price.menu import Menu
 from ray_sim.policies.posted_price.plan import Plan
 from ray_sim.policies.posted_price.plan_kernels import PlannedPoints, find_prices, find_starts, value_plan
-from ray_sim.policies.posted_price.planner import Planner, planned_job, rounds_touched
+from ray_sim.policies.posted_price.planner import Planner, new_launch, planned_job, rounds_touched
 from ray_sim.policies.posted_price.planner_kernels import PlannedJob
 from ray_sim.policy_api import State, Statements
 
@@ -32,8 +33,9 @@ class PlanBook:
         self._planner = Planner(signal, most_duration)
         sizes = np.diff(statements.outlooks.ptr)[statements.outlook_row]
         self._ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        self._start: IntArray = np.full(int(self._ptr[-1]), NEVER_ROUND)
-        self._price: IntArray = np.zeros(int(self._ptr[-1]), dtype=np.int64)
+        self._made = new_launch(int(self._ptr[-1]))
+        self._utility: FloatArray = np.zeros(len(statements))
+        """(J,) expected utility of each plan, in units."""
         self._points: PlannedPoints = handle(
             PlannedPoints(
                 statements.birth.copy(),
@@ -43,8 +45,8 @@ class PlanBook:
                 statements.outlooks.duration.copy(),
                 statements.outlooks.signal.copy(),
                 self._ptr,
-                self._start,
-                self._price,
+                self._made.start,
+                self._made.price,
             )
         )
         self._planned = 0
@@ -70,11 +72,11 @@ class PlanBook:
         """
         self._planned = job + 1
         prices = self._menu.node_prices(report.birth, rounds_touched(report, self._most_duration))
-        made, _ = self._planner.plan(report, prices, failure, self._menu.bought(report))
+        made, self._utility[job] = self._planner.plan(report, prices, failure, self._menu.bought(report))
+        for kept, new in zip(self._made, made, strict=True):
+            kept[self._ptr[job] : self._ptr[job + 1]] = new
         if (made.start == NEVER_ROUND).all():
             return None
-        points = slice(self._ptr[job], self._ptr[job + 1])
-        self._start[points], self._price[points] = made
         self._menu.book(report.concurrency, made.start, report.duration, report.probability)
         worth, below_price = value_plan(report, made, self._menu.capacity.horizon)
         self.worth_nano += round(worth)
@@ -109,16 +111,48 @@ class PlanBook:
         for i in np.flatnonzero(price < 0).tolist():
             job, first = int(jobs[i]), int(start[jobs[i]])
             nodes = int(self._statements.concurrency[job])
-            price[i] = nodes * int(self._prices_at_birth(job, first, now - first).sum())
+            price[i] = nodes * int(self.menu_at_birth(job, first, now - first)[0].sum())
         return price
 
-    def _prices_at_birth(self, job: int, first: int, rounds: int) -> IntArray:
-        """(rounds,) node prices as they were before a job was booked: what was booked since is taken back."""
-        since = slice(int(self._ptr[job]), int(self._ptr[self._planned]))
-        jobs = np.repeat(np.arange(job, self._planned), np.diff(self._ptr[job : self._planned + 1]))
+    def quotes(self, arrival: IntArray, signal: IntArray) -> Quotes:
+        """Offers to jobs at their births for these arrivals and signals, (J,) each."""
+        told, birth, made, n = self._statements, self._statements.birth, self._made, len(arrival)
+        jobs, point = self._points_from(0)
+        same = told.outlooks.arrival[point] == (arrival - birth)[jobs]
+        here = np.flatnonzero(same & (told.outlooks.signal[point] == signal[jobs]))
+        jobs, point = jobs[here], point[here]
+        weight = told.outlooks.probability[point]
+        share = weight / np.bincount(jobs, weight, minlength=n)[jobs]
+        refusal, start = np.full(n, int(Refusal.UNREPORTED)), np.full(n, NEVER_ROUND)
+        refusal[jobs], start[jobs] = made.refusal[here], made.best[here]
+        end = made.best[here] + told.outlooks.duration[point]
+        delay = np.minimum(end - birth[jobs], told.values.shape[1] - 1)
+        value = np.where(end <= self._menu.capacity.horizon, told.values[told.value_row[jobs], delay], 0)
+        means: FloatArray = np.zeros((3, n))
+        for mean, each in zip(means, (made.price[here], value, made.failure[here]), strict=True):
+            np.add.at(mean, jobs, share * each)
+        return Quotes(
+            submitted=self._planned,
+            refusal=refusal,
+            start=start,
+            price=np.rint(means[0]) / NANO,
+            value=np.rint(means[1]) / NANO,
+            failure=means[2],
+            utility=self._utility,
+        )
+
+    def _points_from(self, first: int) -> tuple[IntArray, IntArray]:
+        """Job and point of its distribution, of all points of the jobs submitted from ``first`` on."""
+        jobs = np.repeat(np.arange(first, self._planned), np.diff(self._ptr[first : self._planned + 1]))
         row = self._statements.outlook_row[jobs]
-        point = np.arange(since.start, since.stop) - self._ptr[jobs] + self._statements.outlooks.ptr[row]
-        start, run = self._start[since], self._statements.outlooks.duration[point]
+        own = np.arange(self._ptr[first], self._ptr[self._planned])
+        return jobs, own - self._ptr[jobs] + self._statements.outlooks.ptr[row]
+
+    def menu_at_birth(self, job: int, first: int, rounds: int) -> tuple[IntArray, BoolArray]:
+        """Node prices and sold-out flags before a job was booked, (rounds,): later loads are taken back."""
+        since = slice(int(self._ptr[job]), int(self._ptr[self._planned]))
+        jobs, point = self._points_from(job)
+        start, run = self._made.start[since], self._statements.outlooks.duration[point]
         nodes = self._statements.concurrency[jobs] * NANO
         load = np.rint(self._statements.outlooks.probability[point] * nodes).astype(np.int64)
         _, later, until, more = self._overrun[:, self._overrun[0] > job]
@@ -129,16 +163,19 @@ class PlanBook:
         inside = begin < end
         np.add.at(steps, begin[inside], load[inside])
         np.subtract.at(steps, end[inside], load[inside])
-        return self._menu.priced(first, self._menu.booked[first : first + rounds] - np.cumsum(steps)[:-1])
+        booked = self._menu.booked[first : first + rounds] - np.cumsum(steps)[:-1]
+        return self._menu.priced(first, booked), booked > self._menu.capacity.safe_load
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
         scalars = np.array([self._planned, self.worth_nano, self.below_price])
-        arrays = {"start": self._start, "price": self._price, "overrun": self._overrun}
+        arrays = {**self._made._asdict(), "utility": self._utility, "overrun": self._overrun}
         return {name: array.copy() for name, array in arrays.items()} | {"scalars": scalars}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
-        self._start[:], self._price[:] = state["start"], state["price"]
+        for name, kept in self._made._asdict().items():
+            kept[:] = state[name]
+        self._utility[:] = state["utility"]
         self._overrun = state["overrun"].copy()
         self._planned, self.worth_nano, self.below_price = (int(value) for value in state["scalars"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.model.statement import NANO, Statements
+from ray_sim.model.statement import NANO, NEVER_ROUND, Statements
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 from ray_sim.policies.posted_price.planner_kernels import (
     JobOffer,
@@ -47,6 +47,13 @@ def threshold(failure: FloatArray, eps: float) -> FloatArray:
     """Return f(q): probabilities of failure of at most eps / 10 count as 0. Source: algorithm 2."""
     kept: FloatArray = np.where(failure > eps / 10.0, failure, 0.0)
     return kept
+
+
+def new_launch(points: int) -> Launch:
+    """Return a plan of this number of points that launches none."""
+    start, best = np.full((2, points), NEVER_ROUND)
+    price, refusal = np.zeros((2, points), dtype=np.int64)
+    return Launch(start, best, price, np.zeros(points), refusal)
 
 
 class Planner:
@@ -111,5 +118,5 @@ class Planner:
             bought=_NONE_BOUGHT if bought is None else bought,
         )
         sum_before(*node_prices, offer.price_before, offer.sold_out_before)
-        made = Launch(*np.empty((2, len(job.arrival)), dtype=np.int64))
+        made = new_launch(len(job.arrival))
         return made, plan_starts(job, offer, made) / NANO

@@ -8,7 +8,13 @@ import numpy as np
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import F64, I64, Bool
-from ray_sim.model.statement import NEVER_ROUND
+from ray_sim.model.quotes import Refusal
+
+_LAUNCHED = int(Refusal.NONE)
+_PRICE = int(Refusal.PRICE)
+_SOLD_OUT = int(Refusal.SOLD_OUT)
+_HORIZON = int(Refusal.HORIZON)
+_WORTHLESS = int(Refusal.WORTHLESS)
 
 
 class PlannedJob(NamedTuple):
@@ -50,8 +56,14 @@ class Launch(NamedTuple):
 
     start: I64
     """Absolute round; `NEVER_ROUND` where not launched."""
+    best: I64
+    """Open start of the highest expected utility, launched or not; `NEVER_ROUND` where none is open."""
     price: I64
-    """Nano; 0 where it is not launched, or would end after the horizon."""
+    """Nano, at ``best``; 0 where none is open, or where it would end after the horizon."""
+    failure: F64
+    """Estimate at ``best``, 0 where none is open."""
+    refusal: I64
+    """`Refusal`."""
 
 
 @outlined
@@ -104,10 +116,12 @@ def buys(job: PlannedJob, offer: JobOffer, first: int, end: int, utility: float)
 
 
 @kernel
-def _launch(job: PlannedJob, offer: JobOffer, first: int, end: int, at: int, made: Launch) -> None:
-    """Write the plan of points[first:end] that start ``at`` rounds after birth."""
+def _quote(job: PlannedJob, offer: JobOffer, first: int, end: int, at: int, made: Launch) -> None:
+    """Write the offer to points[first:end], whose best start is ``at`` rounds after birth."""
     for i in range(first, end):
-        made.start[i] = job.birth + at
+        made.best[i] = job.birth + at
+        if len(offer.failure) > 0:
+            made.failure[i] = offer.failure[at, job.duration[i]]
         finish = at + job.duration[i]
         if finish < len(offer.price_before):
             made.price[i] = job.concurrency * (offer.price_before[finish] - offer.price_before[at])
@@ -115,7 +129,7 @@ def _launch(job: PlannedJob, offer: JobOffer, first: int, end: int, at: int, mad
 
 @outlined
 def plan_starts(job: PlannedJob, offer: JobOffer, made: Launch) -> float:
-    """Write the plan; return the expected utility in nano.
+    """Write the plan into one that launches nothing; return the expected utility in nano.
 
     Points with the same arrival and signal are a group, and start together: the platform cannot tell them
     apart. A start is open to a group if the longest duration that its signal allows touches no sold-out
@@ -124,7 +138,6 @@ def plan_starts(job: PlannedJob, offer: JobOffer, made: Launch) -> float:
     surplus would book them in vain. Utilities are compared as floats that were summed in the order of points.
     O(S n).
     """
-    made.start[:], made.price[:] = NEVER_ROUND, 0
     total = 0.0
     n, rounds = len(job.arrival), len(offer.price_before) - 1
     first = 0
@@ -133,9 +146,10 @@ def plan_starts(job: PlannedJob, offer: JobOffer, made: Launch) -> float:
         while end < n and job.arrival[end] == job.arrival[first] and job.signal[end] == job.signal[first]:
             end += 1
         shortest = job.duration[first]
-        best, best_start = -np.inf, -1
+        best, best_start, refusal = -np.inf, -1, _WORTHLESS
+        soonest = job.arrival[first] - job.birth
         last = min(len(job.values) - shortest, rounds - shortest + 1)
-        for at in range(job.arrival[first] - job.birth, last):
+        for at in range(soonest, last):
             if job.values[at + shortest] == 0:
                 break
             if not _open(offer, at, offer.longest[first]):
@@ -143,8 +157,14 @@ def plan_starts(job: PlannedJob, offer: JobOffer, made: Launch) -> float:
             utility = group_utility(job, offer, first, end, at)
             if utility > best:
                 best, best_start = utility, at
-        if best_start >= 0 and buys(job, offer, first, end, best):
-            _launch(job, offer, first, end, best_start, made)
-            total += best
+        if best_start >= 0:
+            _quote(job, offer, first, end, best_start, made)
+            refusal = _PRICE
+            if buys(job, offer, first, end, best):
+                made.start[first:end], refusal = job.birth + best_start, _LAUNCHED
+                total += best
+        elif soonest + shortest < len(job.values) and job.values[soonest + shortest] > 0:
+            refusal = _SOLD_OUT if soonest < last else _HORIZON
+        made.refusal[first:end] = refusal
         first = end
     return total

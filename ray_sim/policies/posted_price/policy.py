@@ -13,8 +13,9 @@ from typing import ClassVar
 import numpy as np
 
 from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.quotes import Quotes
 from ray_sim.model.statement import NANO, NEVER_ROUND
-from ray_sim.model.units import US_PER_S, FloatArray, IntArray
+from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
 from ray_sim.model.welfare_audit import AuditedJobs
 from ray_sim.policies.posted_price.birth_record import BirthRecord
 from ray_sim.policies.posted_price.exact_failure import ExactFailure
@@ -156,17 +157,20 @@ class PostedPrice(AnnouncedPolicy):
 
     def _undeclared(self) -> list[str]:
         bounds, round_s = self._world.bounds, self._world.round_us / US_PER_S
-        if not bounds.undeclared:
-            return []
         same = {
             "most_gpus": f"{bounds.concurrency}",
             "most_duration_s": f"{bounds.duration * round_s:.12g}",
             "most_value": f"{bounds.value:.12g}",
         }
-        options = " ".join(f"-w {name}={same[name]}" for name in bounds.undeclared)
+        if self.draws and self._error == "uniform":  # S_m counts in the number of sample paths only
+            same["most_delay_s"] = f"{(bounds.delay - 1) * round_s:.12g}"
+        undeclared = [name for name in same if name in bounds.undeclared]
+        if not undeclared:
+            return []
+        options = " ".join(f"-w {name}={same[name]}" for name in undeclared)
         return [
-            f"not truthful: {', '.join(bounds.undeclared)} not declared, so these bounds come from the "
-            f"reports, and a report changes the prices that its user pays; the same, declared: {options}"
+            f"not truthful: {', '.join(undeclared)} not declared, so these bounds come from the "
+            f"reports, and a report changes what its user is offered; the same, declared: {options}"
         ]
 
     def audited(self, jobs: AuditedJobs) -> BirthRecord:
@@ -285,6 +289,19 @@ class PostedPrice(AnnouncedPolicy):
             return None
         prices = self._plans.prices(jobs.copy(), now, self._arrival, self._signal, self._start)
         return Charges(jobs.copy(), prices)
+
+    def quotes(self, arrival: IntArray, signal: IntArray) -> Quotes:
+        """Best starts at the births, with their prices, for what comes true."""
+        return self._plans.quotes(arrival, signal)
+
+    def menu_at_birth(self, job: int) -> tuple[IntArray, BoolArray]:
+        """Prices of a node, in 1e-9, and sold-out flags of the rounds from a job's birth to the horizon.
+
+        The job, by its row in jobs.parquet, must have been submitted. c nodes from round t for d rounds cost
+        c times the sum of the prices of t to t + d - 1.
+        """
+        birth = int(self._world.statements.birth[job])
+        return self._plans.menu_at_birth(job, birth, self._menu.capacity.horizon - birth)
 
     def counts(self) -> Mapping[str, int]:
         """Sample paths, and plans that buy an outcome above its value."""

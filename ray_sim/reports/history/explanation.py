@@ -164,7 +164,7 @@ class RunExplainer:
             finish_s=row["finish_s"],
             queue_s=row["queue_s"] or 0.0,
             run_s=row["run_s"] or 0.0,
-            rejection=rejection_text(self.facts, job, row["reason"]) if rejected else None,
+            rejection=rejection_text(self.facts, job, row) if rejected else None,
             events=self._events(job),
             waits=waits,
             waits_total=len(self.waits.job[self.waits.of(job)]),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ray_sim.model.readable import told_apart
+from ray_sim.model.readable import duration, told_apart
 from ray_sim.model.units import BoolArray, IntArray
 from ray_sim.reports.history.reasons import Reason, Stretches
 from ray_sim.reports.history.run_facts import RunFacts
@@ -116,10 +118,10 @@ def _fitting(gang: IntArray, fitting: IntArray) -> str:
     return f"where {int(fitting[role]):,} of {int(gang[role]):,} {kind} fit"
 
 
-def rejection_text(facts: RunFacts, job: int, reason: str | None) -> str:
-    """Sentence on a rejected job."""
-    if reason != "never_fits":
-        return f"rejected: {reason}"
+def rejection_text(facts: RunFacts, job: int, row: Mapping[str, Any]) -> str:
+    """Sentence on a rejected job, from its row in jobs.parquet."""
+    if row["reason"] != "never_fits":
+        return f"rejected: {_refusal(row) if row.get('refusal') else row['reason']}"
     eligible = facts.eligible(job)
     if not eligible.any():
         return "rejected on arrival: no server belongs to its partition"
@@ -130,6 +132,24 @@ def rejection_text(facts: RunFacts, job: int, reason: str | None) -> str:
     needs, total, most = _amounts(facts, whole, capacity.sum(axis=0), capacity.max(axis=0))
     have = f"{_servers(facts, job, eligible)} have {total} when empty"
     return f"rejected on arrival: needs {needs}; {have}, the largest of them {most}"
+
+
+def _refusal(row: Mapping[str, Any]) -> str:
+    """Why no start was planned for an announced job."""
+    match row["refusal"]:
+        case "sold_out":
+            return "all starts at which it is worth anything were sold out at its birth"
+        case "horizon":
+            return "all starts at which it is worth anything end after the horizon"
+        case "unreported":
+            return "its arrival, or the signal of its duration, was not reported, so no start was planned"
+        case "worthless":
+            return "it is worth nothing even at its earliest end"
+    price, value, failure = told_apart([row[f"best_{name}"] for name in ("price", "value", "failure")])
+    return (
+        f"no start is worth its price: the best, {duration(row['best_start_s'] - row['submit_s'])} after its "
+        f"birth, costs {price}, is worth {value}, and fails with probability {failure}"
+    )
 
 
 def _amounts(facts: RunFacts, whole: IntArray, *others: IntArray) -> list[str]:

@@ -204,7 +204,7 @@ def sold(menu: ExpectedPrices, statements: Statements, *, at_zero: bool) -> tupl
     for number in range(len(statements)):
         job = planned_job(statements, number)
         bought = menu.bought(job)
-        (start, _), _ = planner_for(job).plan(
+        (start, *_), _ = planner_for(job).plan(
             job,
             menu.node_prices(job.birth, rounds_touched(job, int(job.duration.max()))),
             bought=bought if at_zero else np.zeros_like(bought),
@@ -253,7 +253,7 @@ class TestSelling:
                 job = planned_job(statements, number)
                 bought = menu.bought(job)
                 prices = menu.node_prices(job.birth, rounds_touched(job, int(job.duration.max())))
-                (start, _), _ = planner_for(job).plan(job, prices, bought=bought)
+                (start, *_), _ = planner_for(job).plan(job, prices, bought=bought)
                 assert (start[bought] < NEVER_ROUND).all(), (seed, number)
 
     @pytest.mark.parametrize("signal", Signal)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -273,6 +274,29 @@ def test_a_dummy_outcome_lowers_prices_only_where_bounds_come_from_reports(decla
         paid.append(result.jobs["payment"][2])
         told.append("most_duration_s not declared" in str(result.summary.policy_warnings))
     assert (paid[0] == paid[1], told) == (declared, [not declared] * 2)
+
+
+@pytest.mark.parametrize(("declared", "error"), [(540, "uniform"), (None, "uniform"), (None, "pointwise")])
+def test_a_later_deadline_raises_the_number_of_sample_paths_only_if_undeclared(
+    declared: int | None, error: str
+) -> None:
+    """ln(2 K / p) / (2 mu^2) has K = S_m C_m D_m, with p = 0.01 and mu = 0.1; pointwise 1 / (4 mu^2) = 25."""
+    truth = Job(0, 1, (8 * NANO,) * 4, ((0, 2, 1.0),), 0, 2)
+    setting = Setting(4, 12, 0.0, 8.0, 1, 4, threshold=False)
+    counts, told = [], []
+    for last in (4, 10):
+        report = replace(truth, value=(8 * NANO,) * last)
+        world = world_of(Instance((report,), (truth,), setting), {"most_delay_s": declared})
+        policy = policy_of(setting, failure_oracle="sampled", oracle_error=error, mu=0.1)
+        summary = run_world(world, policy).summary
+        counts.append((summary.policy_counts or {})["oracle_paths"])
+        told.append(str(summary.policy_warnings))
+    paths = {540: (10, 10), None: (4, 10)}[declared]
+    uniform = [math.ceil(math.log(2 * delay * 4 / 0.01) * 50) for delay in paths]
+    assert counts == (uniform if error == "uniform" else [25, 25])
+    warned = declared is None and error == "uniform"
+    assert ["most_delay_s not declared" in text for text in told] == [warned] * 2
+    assert ("-w most_delay_s=540" in told[1]) == warned
 
 
 def test_bounds_that_are_not_declared_are_those_of_reports_and_never_of_truths() -> None:

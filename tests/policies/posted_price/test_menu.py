@@ -200,7 +200,7 @@ class TestBookedLoad:
             for _ in range(60):
                 job = random_job(rng, signal, STEEP)
                 prices = menu.node_prices(job.birth, rounds_touched(job, STEEP.duration))
-                (start, _), _ = planner.plan(job, prices)
+                (start, *_), _ = planner.plan(job, prices)
                 menu.book(job.concurrency, start, job.duration, job.probability)
             highest = max(highest, int(menu.booked.max()))
         assert 15 * NANO < highest <= 20 * NANO + ROUNDING
@@ -229,7 +229,7 @@ class TestBookedLoad:
         for one in [full] * 30 + [tail_1] * 30 + [tail_0] * 30:
             node = np.rint(NANO / 12 * (97.0 ** (booked / 18) - 1)).astype(np.int64)
             no_flags: BoolArray = np.zeros(rounds_touched(one, 3), dtype=np.bool_)
-            (start, _), _ = planner.plan(one, (node[one.birth :][: len(no_flags)], no_flags))
+            (start, *_), _ = planner.plan(one, (node[one.birth :][: len(no_flags)], no_flags))
             for s, d, p in zip(start, one.duration, one.probability, strict=True):
                 if s < NEVER_ROUND:
                     booked[s : s + d] += one.concurrency * p

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 
 from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.policies.posted_price.plan_kernels import PlannedPoints, find_prices, find_starts, value_plan
-from ray_sim.policies.posted_price.planner_kernels import Launch, PlannedJob
+from ray_sim.policies.posted_price.planner import new_launch
+from ray_sim.policies.posted_price.planner_kernels import PlannedJob
 from tests.kernels.by_hand import SEEDS, ints
 from tests.proofs import instances
 
@@ -72,7 +73,8 @@ def test_the_value_of_a_plan_counts_what_is_launched_and_ends_by_the_horizon() -
         10, 1, ints([4, 3, 1, 0]) * NANO, ints([10] * 4), ints([1, 4, 1, 2]), np.array([0.5, 0.1, 0.2, 0.2]),
         ints([0] * 4),
     )  # fmt: skip
-    made = Launch(ints([10, 10, NEVER_ROUND, 10]), ints([NANO, 0, 0, 2 * NANO]))
+    made = new_launch(4)
+    made.start[:], made.price[:] = ints([10, 10, NEVER_ROUND, 10]), ints([NANO, 0, 0, 2 * NANO])
     assert value_plan(job, made, 13) == (0.5 * 3 * NANO + 0.2 * 1 * NANO, True)
     assert not value_plan(job, made._replace(price=ints([2 * NANO, 0, 0, NANO])), 13)[1]
     later = made._replace(start=ints([10, 10, NEVER_ROUND, 15]))

@@ -12,7 +12,7 @@ import pytest
 from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 from ray_sim.policies.posted_price.planner import Planner, planned_job, rounds_touched, threshold
-from ray_sim.policies.posted_price.planner_kernels import PlannedJob
+from ray_sim.policies.posted_price.planner_kernels import Launch, PlannedJob
 from tests.policies.posted_price.random_jobs import (
     Points,
     Signal,
@@ -51,7 +51,12 @@ def plan(
     job: PlannedJob, prices: Prices, failure: FloatArray | None = None, planner: Planner | None = None
 ) -> tuple[IntArray, IntArray, float]:
     made, utility = (planner or planner_for(job)).plan(job, from_birth(prices, job), failure)
-    return made.start, made.price, utility
+    return made.start, paid(made), utility
+
+
+def paid(made: Launch) -> IntArray:
+    """Prices of the points that are launched, 0 of the others."""
+    return np.where(made.start < NEVER_ROUND, made.price, 0)
 
 
 def random_prices(rng: np.random.Generator, closed: float = 0.1) -> Prices:
@@ -130,9 +135,9 @@ def test_plans_equal_the_exact_ones(signal: Signal) -> None:
         rng = np.random.default_rng(seed)
         job, prices = random_job(rng, signal, SMALL), random_prices(rng)
         failure = random_failure(rng)[0] if rng.random() < 0.5 else None
-        (start, paid), utility = planner.plan(job, from_birth(prices, job), failure)
+        made, utility = planner.plan(job, from_birth(prices, job), failure)
         exact = exact_plan(job, prices, failure, signal)
-        assert (start.tolist(), paid.tolist(), utility) == (*exact[:2], float(exact[2])), seed
+        assert (made.start.tolist(), paid(made).tolist(), utility) == (*exact[:2], float(exact[2])), seed
 
 
 class TestPlans:
@@ -162,7 +167,7 @@ class TestPlans:
 
     def test_a_finish_without_value_is_not_bought_at_a_price_of_zero(self) -> None:
         node, sold_out = prices_of([0] * 9, sold_out=[1, 2, 3])
-        (start, _), _ = planner_for(self.JOB).plan(self.JOB, (node, sold_out), bought=np.array([True]))
+        (start, *_), _ = planner_for(self.JOB).plan(self.JOB, (node, sold_out), bought=np.array([True]))
         assert start.tolist() == [NEVER_ROUND]
 
     def test_no_point_of_a_group_touches_a_sold_out_round(self) -> None:

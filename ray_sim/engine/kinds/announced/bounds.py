@@ -27,18 +27,19 @@ class StatementBounds:
     value: float
     """H: positive values are from 1 to H."""
     delay: int
-    """S_m, rounds after the birth from which on nothing is worth anything."""
+    """S_m: a finish this number of rounds after the birth, or later, is worth nothing."""
     undeclared: tuple[str, ...] = ()
     """World parameters that are not declared, so that their bounds come from the reports."""
 
 
-_DECLARED = ("most_gpus", "most_duration_s", "most_value")
+_DECLARED = ("most_gpus", "most_duration_s", "most_value", "most_delay_s")
 
 
 def bounds_of(reported: Statements, values: Mapping[str, Value], slot_us: int) -> StatementBounds:
     """Bounds that the world parameters declare; where one is None the least that holds for all reports."""
-    duration_s = values["most_duration_s"]
+    duration_s, delay_s = values["most_duration_s"], values["most_delay_s"]
     assert duration_s is None or isinstance(duration_s, float)
+    assert delay_s is None or isinstance(delay_s, float)
     longest = _per_row(reported.outlooks)[reported.outlook_row]
     worth = reported.values[np.unique(reported.value_row)]
     highest = max(1.0, float(worth.max(initial=NANO)) / NANO)
@@ -46,7 +47,7 @@ def bounds_of(reported: Statements, values: Mapping[str, Value], slot_us: int) -
         concurrency=int(str(values["most_gpus"] or reported.concurrency.max(initial=1))),
         duration=int(longest.max(initial=1)) if duration_s is None else _rounds_of(duration_s, slot_us),
         value=float(str(values["most_value"] or highest)),
-        delay=int((worth > 0).sum(axis=1).max(initial=1)),
+        delay=int((worth > 0).sum(axis=1).max(initial=1)) if delay_s is None else _delay_of(delay_s, slot_us),
         undeclared=tuple(name for name in _DECLARED if values[name] is None),
     )
 
@@ -54,6 +55,11 @@ def bounds_of(reported: Statements, values: Mapping[str, Value], slot_us: int) -
 def _rounds_of(duration_s: float, slot_us: int) -> int:
     """Rounds of the longest duration that is allowed: rounded up, as durations of jobs are."""
     return max(1, -(-round(duration_s * US_PER_S) // slot_us))
+
+
+def _delay_of(delay_s: float, slot_us: int) -> int:
+    """First round after the birth without value, if the last with one is at most ``delay_s`` after it."""
+    return round(delay_s * US_PER_S) // slot_us + 1
 
 
 def check_bounds(reported: Statements, bounds: StatementBounds, job_id: pl.Series) -> None:
@@ -98,6 +104,10 @@ def _problems(reported: Statements, bounds: StatementBounds, job_id: pl.Series) 
     highest = worth.max(axis=1, initial=0)[reported.value_row] / NANO
     limit = f"at most {bounds.value:g} (most_value); -w clip_statements=true cuts them"
     yield from _beyond("value", highest > bounds.value, highest, limit, job_id)
+    last = (worth > 0).sum(axis=1)[reported.value_row] - 1
+    limit = f"0 later than {bounds.delay - 1} rounds after the birth (most_delay_s); "
+    limit += "-w clip_statements=true cuts it"
+    yield from _beyond("value", last >= bounds.delay, last, limit, job_id)
     small = np.where(worth > 0, worth, 2**62).min(axis=1, initial=2**62)[reported.value_row] / NANO
     limit = "0 or at least 1 unit in every round; -w clip_statements=true makes smaller ones 0"
     yield from _beyond("value", small < 1, small, limit, job_id)
@@ -120,11 +130,12 @@ def _per_row(outlooks: Outlooks) -> IntArray:
 def clipped(jobs: RoundedJobs, bounds: StatementBounds, signal: str) -> tuple[RoundedJobs, int]:
     """The same jobs with statements cut to the bounds, true ones too, and how many reports that changes.
 
-    Values above H become H and those below 1 become 0; durations above D_m become D_m.
+    Values above H become H, those below 1 or later than S_m become 0; durations above D_m become D_m.
     """
     reported = jobs.reported
     worth = np.minimum(reported.values, int(bounds.value * NANO))
     worth[worth < NANO] = 0
+    worth[:, bounds.delay :] = 0
     duration = np.minimum(reported.outlooks.duration, bounds.duration)
     changed = (worth != reported.values).any(axis=1)[reported.value_row]
     changed |= (_per_row(reported.outlooks) > bounds.duration)[reported.outlook_row]

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.kinds.announced.misreports import PARAMETERS as MISREPORTS
-from ray_sim.engine.kinds.announced.policy import ANNOUNCED
+from ray_sim.engine.kinds.announced.policy import ANNOUNCED, AnnouncedPolicy
 from ray_sim.engine.kinds.announced.run import AnnouncedRun
 from ray_sim.engine.kinds.base import JobKind, KindParameter
 from ray_sim.engine.kinds.facts import WorldSetting
@@ -59,6 +59,16 @@ _BOUNDS = (
         maximum=1e9,
     ),
     Parameter(
+        "most_delay_s",
+        "float",
+        None,
+        "S_m, the longest time after the birth at which a value may be above 0; none = the longest that is "
+        "reported, with a warning where it counts",
+        unit="s",
+        source=_SOURCE,
+        minimum=0.0,
+    ),
+    Parameter(
         "clip_statements",
         "bool",
         False,
@@ -92,7 +102,8 @@ class AnnouncedJobs(JobKind):
 
     def start(self, core: RunCore, policy: Policy, streams: Streams) -> AnnouncedRun:
         """Start a run."""
-        return AnnouncedRun(core, AnnouncedFacts.in_world(core.world))
+        assert isinstance(policy, AnnouncedPolicy), "takes ANNOUNCED"
+        return AnnouncedRun(core, AnnouncedFacts.in_world(core.world), policy)
 
     def jct_limits(self, world: World, jobs: IntArray) -> None:
         """None: a bound on the welfare stands in its place."""

@@ -97,7 +97,7 @@ def _deadline(truth: Statements, bounds: StatementBounds, factor: float, signal:
     last = truth.values.shape[1] - 1
     at = np.minimum(np.arange(last + 1) / factor, last).astype(np.int64)
     worth = truth.values[:, at].copy()
-    worth[:, last] = 0  # S_m is a bound that the platform knows
+    worth[:, min(bounds.delay, last) :] = 0
     return replace(truth, values=worth)
 
 

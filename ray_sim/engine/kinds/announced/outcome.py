@@ -15,8 +15,9 @@ from ray_sim.engine.kinds.rigid.run import RigidOutcome
 from ray_sim.kernels.core.arrays import COMPLETED, REJECTED
 from ray_sim.model.distribution import distribution
 from ray_sim.model.figures.announced import AnnouncedFigures, WelfareFigures
-from ray_sim.model.statement import NANO, Statements
-from ray_sim.model.units import BoolArray, IntArray, us_to_seconds
+from ray_sim.model.quotes import Quotes, Refusal
+from ray_sim.model.statement import NANO, NEVER_ROUND, Statements
+from ray_sim.model.units import BoolArray, FloatArray, IntArray, us_to_seconds
 
 
 class Fate(IntEnum):
@@ -52,6 +53,7 @@ class AnnouncedOutcome(RigidOutcome):
     evicted_as: IntArray
     """(J,) `Fate` of evicted jobs."""
     horizon_us: int
+    quotes: Quotes
 
     @property
     def fate(self) -> IntArray:
@@ -107,7 +109,7 @@ class AnnouncedOutcome(RigidOutcome):
         return {name: pl.Series(np.append(0, so_far)[at] / NANO) for name, so_far in sums.items()}
 
     def job_columns(self) -> Mapping[str, pl.Series]:
-        """Arrival, value, payment and fate."""
+        """Arrival, value, payment, fate, and what was offered."""
         facts = self.facts
         arrival_us = facts.statements.arrival * facts.slot_us + facts.table.origin_us
         names = pl.Series([each.text for each in Fate], dtype=pl.String)
@@ -117,7 +119,29 @@ class AnnouncedOutcome(RigidOutcome):
             "payment": pl.Series(self.price / NANO),
             "fate": names.gather(self.fate.astype(np.uint32)),
             "misreports": pl.Series(facts.misreports),
+            **self._quoted(),
         }
+
+    def _quoted(self) -> Mapping[str, pl.Series]:
+        """Best start at the birth, its price and the rest of `Quotes`; null where the policy has none."""
+        quotes, facts = self.quotes, self.facts
+        submitted = np.arange(len(facts.table)) < quotes.submitted
+        reasons = pl.Series([each.name.lower() if each else None for each in Refusal], dtype=pl.String)
+        opened = submitted & (quotes.start < NEVER_ROUND)
+        start_us = np.where(opened, quotes.start, 0) * facts.slot_us + facts.table.origin_us
+        found = {
+            "best_start_s": us_to_seconds(start_us),
+            "best_price": quotes.price,
+            "best_value": quotes.value,
+            "best_failure": quotes.failure,
+        }
+        columns = {name: _or_null(values, opened) for name, values in found.items()}
+        refusal = reasons.gather(np.where(submitted, quotes.refusal, 0).astype(np.uint32))
+        return {"refusal": refusal, **columns, "plan_utility": _or_null(quotes.utility, submitted)}
+
+
+def _or_null(values: FloatArray, valid: BoolArray) -> pl.Series:
+    return pl.Series(np.where(valid, values, np.nan), nan_to_null=True)
 
 
 def welfare_limits(facts: AnnouncedFacts, horizon_us: int, counted: BoolArray | None = None) -> WelfareLimits:

@@ -12,6 +12,8 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.announced.context import AnnouncedContext
 from ray_sim.engine.kinds.announced.view import AnnouncedView
 from ray_sim.engine.wake import Wake
+from ray_sim.model.quotes import Quotes
+from ray_sim.model.units import IntArray
 from ray_sim.model.welfare_audit import AuditedJobs, MechanismRecord
 
 ANNOUNCED = "announced"
@@ -41,3 +43,7 @@ class AnnouncedPolicy(Policy[AnnouncedContext, AnnouncedView]):
         Called before `start`; decisions must be the same.
         """
         return None
+
+    def quotes(self, arrival: IntArray, signal: IntArray) -> Quotes:
+        """Offers to jobs with these true arrivals (rounds) and signals, (J,) each; after the run."""
+        return Quotes.none(len(arrival))

@@ -12,6 +12,7 @@ from ray_sim.engine.kinds.announced.context import AnnouncedContext
 from ray_sim.engine.kinds.announced.decision import AnnouncedDecision
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.kinds.announced.outcome import AnnouncedOutcome, Fate
+from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
 from ray_sim.engine.kinds.announced.validation import Announced, check_announced
 from ray_sim.engine.kinds.announced.view import AnnouncedSources, AnnouncedView
 from ray_sim.engine.kinds.rigid.run import RigidRun
@@ -31,9 +32,9 @@ class AnnouncedRun(RigidRun):
 
     takes: ClassVar[type[Decision]] = AnnouncedDecision
 
-    def __init__(self, core: RunCore, facts: AnnouncedFacts) -> None:
+    def __init__(self, core: RunCore, facts: AnnouncedFacts, policy: AnnouncedPolicy) -> None:
         super().__init__(core, facts.progress)
-        self._facts = facts
+        self._facts, self._policy = facts, policy
         n = len(facts.table)
         self._come: BoolArray = np.zeros(n, dtype=np.bool_)
         self._due_us: IntArray = np.full(n, -1)
@@ -127,6 +128,7 @@ class AnnouncedRun(RigidRun):
             self._price.copy(),
             self._fate.copy(),
             self._core.world.horizon_us,
+            self._policy.quotes(self._facts.statements.arrival, self._facts.statements.signal),
         )
 
     def state(self) -> State:
