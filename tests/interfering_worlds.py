@@ -89,11 +89,10 @@ def naive_slowdown(
                 continue
             others = 0.0
             for other, tasks_of in held.items():
-                if other == job:
-                    continue
                 for (at, role), tasks in tasks_of.items():
                     loads = profile.worker_load if role == WORKER else profile.ps_load
-                    others += tasks * loads[types[other], q] / PARTS if at == server else 0.0
+                    slowing = tasks - min(tasks, profile.own_tasks if other == job else 0)
+                    others += slowing * loads[types[other], q] / PARTS if at == server else 0.0
             factor += profile.sensitivity[types[job], q] * others
         factors.append(factor)
     return max(factors)

@@ -29,6 +29,7 @@ class SpeedFacts(NamedTuple):
     worker_load: I64
     ps_load: I64
     sensitivity: F64
+    own_tasks: I64
     present: Bool
     """(S, Q) whether the server has the channel."""
     load: I64
@@ -78,6 +79,7 @@ def _slowdown(facts: SpeedFacts, of_type: int, tasks: I64, i: int, k: int) -> fl
                 facts.worker_load,
                 facts.ps_load,
                 facts.sensitivity,
+                facts.own_tasks,
                 server,
                 of_type,
                 workers,

@@ -82,6 +82,7 @@ def true_speeds(worlds: Sequence[World]) -> TrueSpeeds:
         worker_load=channels.worker_load,
         ps_load=channels.ps_load,
         sensitivity=channels.sensitivity,
+        own_tasks=channels.own_tasks,
         present=channels.present,
         load=np.zeros(channels.present.shape, dtype=np.int64),
         rows=Rows(np.zeros(2, dtype=np.int64), *work_rows),
@@ -95,6 +96,7 @@ class _Channels(NamedTuple):
     worker_load: I64
     ps_load: I64
     sensitivity: F64
+    own_tasks: I64
     present: Bool
 
 
@@ -102,8 +104,9 @@ def _channels(colocation: ColocationFacts | None, servers: int) -> _Channels:
     profile = None if colocation is None else colocation.profile
     if colocation is None or profile is None:
         none = np.zeros((1, 0), dtype=np.int64)
-        return _Channels(none, none, none.astype(np.float64), np.zeros((servers, 0), dtype=np.bool_))
-    return _Channels(profile.worker_load, profile.ps_load, profile.sensitivity, colocation.channels)
+        return _Channels(none, none, none.astype(np.float64), none[0], np.zeros((servers, 0), dtype=np.bool_))
+    own = np.array([profile.own_tasks])
+    return _Channels(profile.worker_load, profile.ps_load, profile.sensitivity, own, colocation.channels)
 
 
 def _types(facts: ElasticFacts) -> I64:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ray_sim.kernels.core.feasibility import MOST_TASKS as MOST_TASKS
 from ray_sim.kernels.elastic.colocation import PARTS as PARTS
 from ray_sim.model.errors import InvalidScenarioError, problems_text
 from ray_sim.model.text import names_text
@@ -37,6 +38,8 @@ class InterferenceProfile:
     """(L, Q) the same of a parameter server."""
     sensitivity: FloatArray
     """(L, Q) by how much others that ask for a whole channel slow a job, >= 0."""
+    own_tasks: int = MOST_TASKS
+    """Tasks of a role on one server that do not slow their own job; further ones do, like those of others."""
 
     def types_of(self, models: IntArray, model_names: Sequence[str]) -> IntArray:
         """(J,) type of each job.

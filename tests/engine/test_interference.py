@@ -17,7 +17,7 @@ from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING, WORKER
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.interference import InterferenceProfile
+from ray_sim.model.interference import MOST_TASKS, InterferenceProfile
 from ray_sim.model.links import LinkChanges
 from ray_sim.model.training_progress import Nic, placement_progress
 from ray_sim.model.units import US_PER_S
@@ -58,6 +58,22 @@ def test_the_slowdown_of_the_worked_example() -> None:
     slowdown = column_of(result, "interference_slowdown")
     assert slowdown == {"J1": pytest.approx(277.714286 / 216), "J2": 1.0}
     assert elastic_of(result).interference_share == pytest.approx(61.714286 / (277.714286 + 216))
+
+
+def test_counted_further_tasks_of_a_job_slow_it_and_the_first_of_each_role_do_not() -> None:
+    # a stands alone on a server with two workers and two parameter servers. The second worker asks for 0.5
+    # and the second parameter server for 0.25 of the channel, at a sensitivity of 2: 1 + 2 x 0.75 = 2.5.
+    loads = interference({"a": [0.5]}, {"a": [2.0]}, {"a": [0.25]}, channels=["cpu"])
+    everything = [(0, WORKER, 2), (0, PARAMETER_SERVER, 2)]
+    whole = scripted(lambda view: Decision.of({J1: everything}), wake=Wake.ARRIVAL)
+
+    def slowdown(own_tasks: int) -> object:
+        job = profile(num_workers=2, num_ps=2)
+        world = interfering_world((0,), [("a", job)], [4], replace(loads, own_tasks=own_tasks))
+        return column_of(replay(world, whole), "interference_slowdown")["J1"]
+
+    assert slowdown(MOST_TASKS) == 1
+    assert slowdown(1) == pytest.approx(2.5)
 
 
 def test_a_newcomer_slows_and_a_leaver_frees() -> None:
@@ -124,9 +140,10 @@ def random_profile(draw: np.random.Generator) -> InterferenceProfile:
     return interference(table(1), table(2), table(0.5), channels, ["qpi"])
 
 
-def random_world(draw: np.random.Generator) -> tuple[World, InterferenceProfile, list[int]]:
+def random_world(draw: np.random.Generator, own_tasks: int) -> tuple[World, InterferenceProfile, list[int]]:
     """Up to six jobs of drawn types on up to three servers with one or two sockets."""
-    loads, n, servers = random_profile(draw), int(draw.integers(2, 7)), int(draw.integers(1, 4))
+    loads = replace(random_profile(draw), own_tasks=own_tasks)
+    n, servers = int(draw.integers(2, 7)), int(draw.integers(1, 4))
     jobs = [
         (
             str(draw.choice(["a", "b", "c"])),
@@ -161,14 +178,15 @@ def random_places(draw: np.random.Generator, world: World) -> dict[int, list[tup
     return places
 
 
-def test_speeds_equal_a_naive_recomputation_of_everybody() -> None:
-    for number in range(instances(2_500, per_commit=100)):
-        _compare_speeds(np.random.default_rng((20261123, number)))
+@pytest.mark.parametrize("own_tasks", [1, MOST_TASKS])
+def test_speeds_equal_a_naive_recomputation_of_everybody(own_tasks: int) -> None:
+    for number in range(instances(1_250, per_commit=50)):
+        _compare_speeds(np.random.default_rng((20261123, number)), own_tasks)
 
 
-def _compare_speeds(draw: np.random.Generator) -> None:
+def _compare_speeds(draw: np.random.Generator, own_tasks: int) -> None:
     """Four random placements of everybody in a random world."""
-    world, loads, sockets = random_world(draw)
+    world, loads, sockets = random_world(draw, own_tasks)
     training = world.table.training
     assert training is not None
     names = training.model_names

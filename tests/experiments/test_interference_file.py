@@ -18,7 +18,7 @@ from ray_sim.model.errors import (
     InvalidScenarioError,
     UnknownNameError,
 )
-from ray_sim.model.interference import PARTS
+from ray_sim.model.interference import MOST_TASKS, PARTS
 from tests.worlds import cluster_of
 
 TWO = """
@@ -47,6 +47,13 @@ def test_a_profile_is_read_and_what_it_leaves_out_is_zero(tmp_path: Path) -> Non
     assert profile.sensitivity.tolist() == [[1.5, 0], [0, 2]]
 
 
+def test_own_load_is_excluded_unless_a_profile_or_one_with_a_base_counts_it(tmp_path: Path) -> None:
+    counted = "name: counted\nbase: harmony_types\nown_load: counted\n"
+    assert load_interference("harmony_types").own_tasks == MOST_TASKS
+    assert load_interference(written(tmp_path, counted)).own_tasks == 1
+    assert load_interference(written(tmp_path, f"{TWO}own_load: counted\n")).own_tasks == 1
+
+
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
@@ -57,6 +64,7 @@ def test_a_profile_is_read_and_what_it_leaves_out_is_zero(tmp_path: Path) -> Non
         ("name: two", "name: two\nbase: harmony_types", "has the channels and types of the base"),
         ("{between_sockets: true}", "{between_sockets: perhaps}", "channels.qpi.between_sockets"),
         ("name: two", "name: two\nstrength: -1", "strength: must be >= 0"),
+        ("name: two", "name: two\nown_load: some", "own_load: must be 'excluded' or 'counted'"),
     ],
 )
 def test_faults_are_named(tmp_path: Path, old: str, new: str, fault: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,7 @@ CASES: dict[str, dict[str, Any]] = {
     "without interference": {"slowing": None},
     "with a horizon": {"horizon_s": 4 * SLOT_S + 37},
     "with a horizon at a slot boundary": {"horizon_s": 6 * SLOT_S},
+    "own load counted": {"slowing": replace(SLOWING, own_tasks=1)},
     "oversubscribed": {"overcommit": 2},
     "more jobs than fit": {"gpus": (2, 1), "jobs": 14},
     "each pair has its own bandwidth": {"nic": "per_link"},

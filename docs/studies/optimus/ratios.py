@@ -3,14 +3,15 @@
     ray-sim reproduce optimus -o results
     python docs/studies/optimus/ratios.py results docs/pictures/optimus_ratios.svg
 
-Prints mean JCT and makespan of every series over those of the figure's first series, and draws the ratios
-of mean JCT of the figures main, overhead and load.
+Prints mean JCT and makespan of every series over those of the figure's first series, under our choices and
+mean JCT under each alternative, and draws the ratios of mean JCT of the figures main, overhead and load.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ mpl.use("svg")
 import matplotlib.pyplot as plt
 import numpy as np
 
+from ray_sim.experiments.figures.cells import Cell
 from ray_sim.experiments.figures.file import Figure, find_figures, places_of, read_figure
 from ray_sim.experiments.figures.values import figure_samples
 from ray_sim.experiments.results.store import ResultStore
@@ -36,13 +38,18 @@ DRAWN = ("optimus/main", "optimus/overhead", "optimus/load")
 
 
 class Ratios:
-    """Ratios of the series of a figure over the first one, from finished runs."""
+    """Ratios of the series of a figure over the first one, from finished runs.
 
-    def __init__(self, figure: Figure, metric: str, store: ResultStore) -> None:
+    The runs are those of ``cells``, by default of the figure under our choices.
+    """
+
+    def __init__(
+        self, figure: Figure, metric: str, store: ResultStore, cells: Sequence[Cell] | None = None
+    ) -> None:
         self.xs = places_of(figure.cells)
         self.series = figure.series[1:]
         self._first = figure.series[0]
-        self._values = figure_samples(figure.cells, self.xs, metric, store).values
+        self._values = figure_samples(cells or figure.cells, self.xs, metric, store).values
 
     def of(self, series: str, x: X) -> tuple[float, float, float, int] | None:
         """Ratio of the means, the ends of its interval, and the number of seeds; None without runs."""
@@ -104,6 +111,11 @@ def main() -> None:
             for metric, title in METRICS.items():
                 heading = f"{figure.name}: {title} over that of {figure.series[0]}"
                 print_table(heading, Ratios(figure, metric, store))
+            for each in figure.alternatives:
+                heading = (
+                    f"{figure.name}, {each.choice} {each.name}: mean JCT over that of {figure.series[0]}"
+                )
+                print_table(heading, Ratios(figure, "jct_s.mean", store, each.cells))
     mpl.rcParams.update({"svg.hashsalt": "ray_sim", "font.size": 8})
     picture, panels = plt.subplots(1, len(DRAWN), figsize=(11, 3.4), layout="constrained", sharey=True)
     panels[0].set_ylabel("mean JCT over that of Optimus")

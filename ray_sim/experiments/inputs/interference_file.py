@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 import cluster_specs
 from ray_sim.experiments.inputs.profile_files import Label, ProfileFiles
 from ray_sim.model.errors import InvalidInputError, UnknownNameError, problems_text
-from ray_sim.model.interference import PARTS, InterferenceProfile
+from ray_sim.model.interference import MOST_TASKS, PARTS, InterferenceProfile
 from workloads.documents import Entry
 from workloads.sources import Source
 
@@ -45,6 +45,7 @@ class _ProfileFile(Entry):
     title: str = ""
     base: Label | None = None
     strength: Strength = 1.0
+    own_load: Literal["excluded", "counted"] = "excluded"
     channels: dict[Label, _Channel] = Field(default_factory=dict, max_length=MOST_CHANNELS)
     types: dict[Label, _Type] = Field(default_factory=dict, max_length=MOST_TYPES)
 
@@ -76,7 +77,9 @@ def load_interference(ref: Source) -> InterferenceProfile:
     if problems := _problems(file):
         raise InvalidInputError(problems_text(str(path), problems))
     profile = _profile(file) if file.base is None else load_interference(file.base)
-    return replace(profile, name=file.name, sensitivity=profile.sensitivity * file.strength)
+    own_tasks = MOST_TASKS if file.own_load == "excluded" else 1
+    sensitivity = profile.sensitivity * file.strength
+    return replace(profile, name=file.name, sensitivity=sensitivity, own_tasks=own_tasks)
 
 
 def _problems(file: _ProfileFile) -> list[str]:

@@ -35,6 +35,8 @@ class Colocation(NamedTuple):
     """(L, Q) the same of a parameter server."""
     sensitivity: F64
     """(L, Q) slowdown where others ask for all of a channel, >= 0."""
+    own_tasks: I64
+    """(1,) tasks of a role on one server that do not slow their own job; further ones do."""
     present: Bool
     """(S, Q) whether the server has the channel."""
     load: I64
@@ -74,7 +76,14 @@ class Colocation(NamedTuple):
 
 
 def new_colocation(
-    job_type: I64, worker_load: I64, ps_load: I64, sensitivity: F64, present: Bool, rows: int, shares: bool
+    job_type: I64,
+    worker_load: I64,
+    ps_load: I64,
+    sensitivity: F64,
+    own_tasks: int,
+    present: Bool,
+    rows: int,
+    shares: bool,
 ) -> Colocation:
     """Return an index without entries, with room for ``rows`` of them; see `Colocation` for the rest."""
     jobs, servers = len(job_type), len(present)
@@ -83,6 +92,7 @@ def new_colocation(
         worker_load=worker_load,
         ps_load=ps_load,
         sensitivity=sensitivity,
+        own_tasks=np.array([own_tasks]),
         present=present,
         load=np.zeros(present.shape, dtype=np.int64),
         excess=empty(2, -1),
@@ -268,6 +278,7 @@ def slowdown_here(
     worker_load: I64,
     ps_load: I64,
     sensitivity: F64,
+    own_tasks: I64,
     server: int,
     of_type: int,
     workers: int,
@@ -280,8 +291,8 @@ def slowdown_here(
     """
     here = 1.0
     for q in range(load.shape[1]):
-        own = workers * worker_load[of_type, q]
-        own += ps * ps_load[of_type, q]
+        own = min(workers, own_tasks[0]) * worker_load[of_type, q]
+        own += min(ps, own_tasks[0]) * ps_load[of_type, q]
         if present[server, q]:
             here += sensitivity[of_type, q] * ((load[server, q] - own) / PARTS)
     return here
@@ -299,6 +310,7 @@ def slowdown(at: Colocation, job: int) -> float:
             at.worker_load,
             at.ps_load,
             at.sensitivity,
+            at.own_tasks,
             at.entry_server[entry],
             of_type,
             at.entry_workers[entry],

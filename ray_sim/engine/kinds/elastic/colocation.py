@@ -57,6 +57,7 @@ class RunColocation:
             none if profile is None else profile.worker_load,
             none if profile is None else profile.ps_load,
             none.astype(np.float64) if profile is None else profile.sensitivity,
+            1 if profile is None else profile.own_tasks,
             facts.channels,
             rows,
             facts.shares_interfaces,
