@@ -125,6 +125,7 @@ class AnnouncedRun(RigidRun):
             self._facts,
             self._come.copy(),
             self._price.copy(),
+            self._charged.copy(),
             self._fate.copy(),
             self._core.world.horizon_us,
         )
