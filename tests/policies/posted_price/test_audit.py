@@ -175,9 +175,9 @@ def test_a_planted_fault_is_found_in_every_world_and_nothing_without_it(
 ) -> None:
     found, honest = [], []
     for seed in range(instances(20, 20)):
-        prior = {"prior": prior_of(seed, tmp_path)} if params is EXPECTED else {}
+        sound_params = {**params, **({"prior": prior_of(seed, tmp_path)} if params is EXPECTED else {})}
         found.append(regret_of(audited(world_at(seed), policy, **params)).max)
-        sound = audited(world_at(seed), **params, **prior)
+        sound = audited(world_at(seed), **sound_params)
         honest.append(regret_of(sound).max)
         assert sound.exact_jobs == sound.sampled_jobs
     assert min(found) > 1e-3, dict(enumerate(found))
