@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from ray_sim.engine.contract import Policy
+from ray_sim.engine.kinds.base import KindOutcome
 from ray_sim.engine.placements import State
 from ray_sim.engine.policy_calls import named_failures, raise_named
 from ray_sim.engine.simulation import Simulation
@@ -39,6 +40,11 @@ class GeneralRun:
     def ended_jobs(self) -> int:
         """Jobs that have come and gone."""
         return self._simulation.ended_jobs
+
+    @property
+    def outcome(self) -> KindOutcome:
+        """Outcome of the jobs so far."""
+        return self._simulation.outcome
 
     def decide_once(self) -> bool:
         """Go on to the next decision and carry it out; False at the end."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.kinds.base import JobKind
+from ray_sim.engine.kinds.base import JobKind, KindOutcome
 from ray_sim.engine.kinds.registry import refuse_policy
 from ray_sim.engine.placements import State, VisiblePlacements, part
 from ray_sim.engine.policy_calls import mapping_of, name_of, named_failures, order_of, report_of
@@ -303,6 +303,12 @@ class Simulation:
         self._kind.carry_out(now, decision)
         self._review = decision.review_us
 
+    @property
+    def outcome(self) -> KindOutcome:
+        """Outcome of the jobs so far."""
+        now = max(self._now, 0)
+        return self._kind.outcome(now, self._full_world.end_us(now))
+
     def result(
         self,
         trim: Trim | None = None,
@@ -311,8 +317,7 @@ class Simulation:
         decision_seconds: Sequence[float] = (),
     ) -> RunResult:
         """The result; call it when `advance` has returned None. `trim` says which jobs it counts."""
-        now = max(self._now, 0)
-        of_kind = self._kind.outcome(now, self._full_world.end_us(now))
+        now, of_kind = max(self._now, 0), self.outcome
         report = report_of(self._policy, of_kind.timeline(np.empty(0, dtype=np.int64)).keys())
         outcome = Outcome(
             self._core.ledger,

@@ -1,8 +1,9 @@
 """Gains of misreports in announced jobs, with the platform as a black box.
 
-The whole platform runs again with one report changed, through `build_world` and `run_world` as every run.
-What counts is the true value of the finish less the payment, in expectation over what comes of all jobs.
-Nothing is asked of the policy, so that menu, prior, bounds and order of births are audited too.
+The whole platform runs again with one report changed, through `build_world` and `Simulation` as every run,
+until that job has been charged, rejected or evicted. A gain is the true value of the finish less the
+payment, in expectation over what comes of all jobs. The policy is not asked, so menu, prior, bounds and
+order of births are audited too.
 
 Source: Babaioff et al., Truthful Online Scheduling of Cloud Workloads under Uncertainty (WWW 2022), section
 2, for what users may report; the reports that are tried are ours.
@@ -19,13 +20,16 @@ import numpy as np
 
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.contract import Policy
+from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
-from ray_sim.engine.run import run_world
+from ray_sim.engine.kinds.announced.outcome import AnnouncedOutcome
+from ray_sim.engine.sites.fleet import fleet_of
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.figures.announced import RegretFigures
 from ray_sim.model.job import JobTable, StatementProfile
 from ray_sim.model.outlook import Outlook
+from ray_sim.model.statement import NANO
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray, seconds_to_us
 from ray_sim.model.value_function import Shape, ValueFunction
@@ -36,6 +40,12 @@ _GAIN = 1e-8
 
 _SURE = 3.0
 """Standard errors that a gain over drawn futures must exceed to count."""
+
+_NEAR = 4.0
+"""Quotient of two worths between which no start is looked for."""
+
+_HALVINGS = 4
+"""Halvings, by the logarithm, of the range of worths in which the least one is that buys a start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +82,16 @@ def misreport_gains(
     new_policy : makes the policy of the run, not yet started
     jobs : by number, sorted
     """
-    platform = _Platform(world, new_policy, seed)
     futures, weights, exact = _futures(world.table, request.futures, seed)
+    platform = _Platform(world, new_policy, seed, futures, weights)
     gains, kinds, errors = [0.0] * len(jobs), [""] * len(jobs), [0.0] * len(jobs)
     for k, job in enumerate(jobs.tolist()):
         truth = platform.truth(job)
-        honest = platform.utilities(job, truth, futures)
+        honest = platform.utilities(job, truth)
+        if not weights @ (platform.most(job, truth) - honest) > _GAIN:  # no report can gain
+            continue
         for report in platform.reports(job, truth):
-            gained = platform.utilities(job, report, futures) - honest
-            if not np.isfinite(gained).all():  # the platform refuses the report
-                continue
+            gained = platform.utilities(job, report) - honest
             gain = float(weights @ gained)
             error = 0.0 if exact else float(gained.std(ddof=1)) / math.sqrt(len(futures))
             if gain > max(gains[k], _GAIN, _SURE * error):
@@ -117,10 +127,20 @@ def _statements(table: JobTable) -> StatementProfile:
 
 
 class _Platform:
-    """The platform of a run, asked for what it makes of reports and futures."""
+    """The platform of a run, asked for what it makes of reports in each of these futures."""
 
-    def __init__(self, world: World, new_policy: Callable[[], Policy], seed: int) -> None:
+    def __init__(
+        self,
+        world: World,
+        new_policy: Callable[[], Policy],
+        seed: int,
+        futures: list[tuple[int, ...]],
+        weights: FloatArray,
+    ) -> None:
         self._world, self._new_policy, self._seed = world, new_policy, seed
+        self._futures, self._weights = futures, weights
+        self._tables = [_coming(world.table, points) for points in futures]
+        self._ends: dict[tuple[object, ...], IntArray] = {}
 
     def truth(self, job: int) -> _Report:
         """The true statement of a job."""
@@ -128,45 +148,122 @@ class _Platform:
         value, outlook = told.values[told.value_row[job]], told.outlooks[told.outlook_row[job]]
         return _Report("truth", value, outlook, float(self._world.table.num_gpus[job]))
 
-    def utilities(self, job: int, report: _Report, futures: list[tuple[int, ...]]) -> FloatArray:
-        """(n,) true value less payment of a job that reports this, in each of these futures."""
-        return np.array([self._utility(job, report, points) for points in futures])
+    def most(self, job: int, truth: _Report) -> FloatArray:
+        """(n,) most that the job can have in each future: the value of its earliest finish, for nothing."""
+        points = [points[job] for points in self._futures]
+        return truth.value.at((truth.outlook.arrival_after_s + truth.outlook.duration_s)[points])
 
-    def _utility(self, job: int, report: _Report, points: tuple[int, ...]) -> float:
-        table = _reporting(_coming(self._world.table, points), job, report)
-        given = self._world
-        try:
-            world = build_world(table, given.cluster, partition=given.partition, params=given.params)
-        except InvalidInputError:
-            return -math.inf
-        jobs = run_world(world, self._new_policy(), seed=self._seed).jobs
-        row = jobs.filter(jobs["job_id"] == self._world.table.job_id[job]).row(0, named=True)
-        return float(row["value"]) - float(row["payment"])
+    def utilities(self, job: int, report: _Report) -> FloatArray:
+        """(n,) true value less payment of a job that reports this; -inf if the platform refuses it."""
+        ends = self._ended(job, report)
+        return (ends[:, 3] - ends[:, 2]) / NANO if len(ends) else np.full(len(self._tables), -np.inf)
+
+    def _ended(self, job: int, report: _Report) -> IntArray:
+        """(n, 4) fate, end, payment and true value of the job; (0, 4) if the platform refuses the report."""
+        outlook = report.outlook
+        points = (outlook.arrival_after_s, outlook.duration_s, outlook.probability)
+        key = (job, report.value, report.gpus, *(column.tobytes() for column in points))
+        if key not in self._ends:
+            try:
+                rows = [self._end(job, _reporting(table, job, report)) for table in self._tables]
+            except InvalidInputError:
+                rows = []
+            self._ends[key] = np.array(rows, dtype=np.int64).reshape(-1, 4)
+        return self._ends[key]
+
+    def _end(self, job: int, table: JobTable) -> tuple[int, int, int, int]:
+        given, policy = self._world, self._new_policy()
+        world = build_world(table, given.cluster, partition=given.partition, params=given.params)
+        run = GeneralRun(world, policy, seed=self._seed, fleet=fleet_of(world, 1, always=False))
+        while run.decide_once() and not _announced(run).settled[job]:
+            pass
+        ended = _announced(run)
+        return ended.fate[job], ended.ledger.end[job], ended.price[job], ended.worth[job]
 
     def reports(self, job: int, truth: _Report) -> Iterator[_Report]:
         """Statements in place of the truth.
 
-        *Same distribution*: a worth until a deadline, else 0. Where nothing fails, these reach every start of
-        an (arrival, signal) that any value function reaches, so that the best is the best response: a start
-        that beats all earlier ones under some value also does with its own worth as the deadline's, and later
-        ones are then worth nothing. *Other distributions*: without the longest or all but the shortest
-        durations, the mean as certain, a longer one that never happens, chances reversed. *More GPUs*.
+        *Same distribution*: `_steps`, and `_joined`. Where an (arrival, signal) has one duration, as with
+        signal=full, and the platform plans by expected utility, these reach every start that any value
+        function reaches: its own worth until its end lowers earlier finishes to that worth and later ones to
+        0. So if no step gains at a point of the outlook, no value function does, but for starts that are best
+        only for worths closer to each other than `_NEAR`. With several durations steps are a sample.
+
+        *Other distributions*: without the longest or all but the shortest durations, the mean as certain, a
+        longer one that never happens, chances reversed. *More GPUs*: one more, and the most.
         """
         facts = AnnouncedFacts.in_world(self._world)
         bounds, slot_s = facts.bounds, facts.slot_us / US_PER_S
-        own = max(1.0, min(bounds.value, float(truth.value.at(np.zeros(1))[0])))
-        first = float((truth.outlook.arrival_after_s + truth.outlook.duration_s).min())
-        last = max(truth.value.end_s, first)
-        for due_s in sorted({last, *np.linspace(first, last, 4).tolist(), last + slot_s}):
-            for worth in sorted({1.0, own, bounds.value}):
-                due = min(math.ceil(due_s / slot_s), bounds.delay - 1) * slot_s
-                value = ValueFunction(Shape.STEPS, (due,), (worth,))
-                yield replace(truth, kind=f"worth {worth:g} until {due:g} s", value=value)
+        steps = self._steps(job, truth)
+        yield from [*steps, self._joined(job, truth, steps)]
         for kind, outlook in _outlooks(truth.outlook, bounds.duration * slot_s):
             yield replace(truth, kind=kind, outlook=outlook)
         for gpus in sorted({truth.gpus + 1, float(bounds.concurrency)} - {truth.gpus}):
             if gpus <= bounds.concurrency:
                 yield replace(truth, kind=f"{gpus:g} GPUs", gpus=gpus)
+
+    def _steps(self, job: int, truth: _Report) -> list[_Report]:
+        """A worth until a deadline, then 0, for every deadline and worth that the platform tells apart.
+
+        The expected utility of a start is linear in the worth, so if two worths lead to the same start, all
+        between do. A later deadline only adds starts, so the same holds for deadlines. Rectangles of worths
+        and deadlines whose corners differ are cut in half where they do, down to the next round and to a
+        quotient of worths of `_NEAR`; what equal ends imply is not run. The least worth that changes the end
+        is searched for besides, since payments that hang on the report are lowest there.
+        """
+        facts = AnnouncedFacts.in_world(self._world)
+        slot_us, outlook = facts.slot_us, truth.outlook
+        ends_us = seconds_to_us(np.append(outlook.arrival_after_s + outlook.duration_s, truth.value.end_s))
+        first = -(-int(ends_us[:-1].min()) // slot_us)
+        last = max(first, min(-(-int(ends_us[-1]) // slot_us), facts.bounds.delay - 1))
+        reports: list[_Report] = []
+        ends: dict[tuple[float, int], IntArray] = {}
+
+        def at(worth: float, due: int) -> IntArray:
+            if (worth, due) not in ends:
+                due_s = due * slot_us / US_PER_S
+                value = ValueFunction(Shape.STEPS, (due_s,), (worth,))
+                reports.append(replace(truth, kind=f"worth {worth:g} until {due_s:g} s", value=value))
+                ends[worth, due] = self._ended(job, reports[-1])
+            return ends[worth, due]
+
+        rectangles = [(1.0, facts.bounds.value, first, last)]
+        while rectangles:
+            low, high, early, late = rectangles.pop()
+            middle, between = (early + late) // 2, math.sqrt(low * high)
+            same_due = [worth for worth in (low, high) if np.array_equal(at(worth, early), at(worth, late))]
+            same_worth = [due for due in (early, late) if np.array_equal(at(low, due), at(high, due))]
+            if len(same_due) < 2 and late - early > 1:
+                ends |= {(worth, middle): at(worth, early) for worth in same_due}
+                rectangles += [(low, high, early, middle), (low, high, middle, late)]
+            elif len(same_worth) < 2 and high > low * _NEAR:
+                ends |= {(between, due): at(low, due) for due in same_worth}
+                rectangles += [(low, between, early, late), (between, high, early, late)]
+        low, high = 1.0, facts.bounds.value
+        for _ in range(0 if np.array_equal(at(low, last), at(high, last)) else _HALVINGS):
+            between = math.sqrt(low * high)
+            if np.array_equal(at(between, last), at(1.0, last)):
+                low = between
+            else:
+                high = between
+        return reports
+
+    def _joined(self, job: int, truth: _Report, steps: list[_Report]) -> _Report:
+        """The value function that has, at each point of the outlook, the worth of the best step there."""
+        point = np.array([points[job] for points in self._futures])
+        utility = np.array([self._weights * self.utilities(job, step) for step in steps])
+        best = {int(utility[:, point == k].sum(axis=1).argmax()) for k in np.unique(point)}
+        chosen = [steps[k].value for k in best]
+        due_s = sorted({value.end_s for value in chosen})
+        worth = [max(value.worth[0] for value in chosen if value.end_s >= at_s) for at_s in due_s]
+        value = ValueFunction(Shape.STEPS, tuple(due_s), tuple(worth))
+        return replace(truth, kind=f"joined steps: {value}", value=value)
+
+
+def _announced(run: GeneralRun) -> AnnouncedOutcome:
+    outcome = run.outcome
+    assert isinstance(outcome, AnnouncedOutcome)
+    return outcome
 
 
 def _outlooks(true: Outlook, most_s: float) -> Iterator[tuple[str, Outlook]]:

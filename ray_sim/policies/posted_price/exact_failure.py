@@ -21,11 +21,6 @@ class ExactFailure(FailureOracle):
     A question that the total load of these jobs answers (nothing can fail) needs no enumeration.
     """
 
-    def outcomes(self) -> int:
-        """Number of joint points of earlier jobs that agree with the history."""
-        jobs = self._jobs.jobs
-        return math.prod((jobs.high - jobs.low)[self._jobs.loaded()].tolist())
-
     def _estimate(self, birth: int, concurrency: int, failures: FloatArray) -> None:
         """Write the probabilities.
 
@@ -34,7 +29,7 @@ class ExactFailure(FailureOracle):
         InvalidScenarioError : there are more than `MOST_POINTS` joint points
         """
         jobs, points, rows = self._jobs.jobs, self._jobs.points, self._jobs.loaded()
-        joint = self.outcomes()
+        joint = math.prod((jobs.high - jobs.low)[rows].tolist())
         if joint > MOST_POINTS:
             raise InvalidScenarioError(
                 f"failure_oracle=exact: would enumerate {joint:,} joint points of the {len(rows):,} active "

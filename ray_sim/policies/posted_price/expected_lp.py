@@ -238,14 +238,6 @@ def _proven(points: _Points, starts: _Starts, capacity: float, prices: FloatArra
     return capacity * float(prices.sum()) + float(points.mass @ best)
 
 
-def expected_bound(population: Population, nodes: int, horizon: int) -> float:
-    """Return an upper bound in units on the expected welfare of an offline optimum on ``nodes`` nodes.
-
-    Parameters and errors are those of `expected_optimum`.
-    """
-    return expected_optimum(population, float(nodes), horizon).value
-
-
 _Key = tuple[int, int, bytes, bytes, bytes, bytes]
 
 

@@ -218,18 +218,18 @@ class PostedPrice(AnnouncedPolicy):
     def decide(self, view: AnnouncedView) -> AnnouncedDecision:
         """One round of Algorithm 1: plan, fix starts, evict, start, charge."""
         unwanted = [job for job in view.arrived.tolist() if not self._submit(job)]
-        came = np.setdiff1d(view.came, unwanted)
+        came = _without(view.came, unwanted)
         launches, refused = self._come(view.round, came, view.signals(came))
         rejected = np.union1d(np.array(unwanted, dtype=np.int64), refused)
-        waiting = np.setdiff1d(view.present, rejected)
+        waiting = _without(view.present, rejected)
         due = waiting[self._start[waiting] == view.round]
         evicted = view.overload(due, rejected)
-        self._run_on(view.round, np.setdiff1d(view.running, evicted))
+        self._run_on(view.round, _without(view.running, evicted))
         charges = self._charge(view.round, view.completed)
         removed = np.union1d(rejected, evicted)
         self._oracle.observe(view.round, came, self._signal[came], view.completed, removed)
         return AnnouncedDecision(
-            changes=view.starts(np.setdiff1d(due, evicted), np.intersect1d(evicted, view.running)),
+            changes=view.starts(_without(due, evicted), np.intersect1d(evicted, view.running)),
             reject=rejected,
             reject_reason="not_launched",
             evict=evicted,
@@ -314,3 +314,8 @@ class PostedPrice(AnnouncedPolicy):
             "planned_welfare": self._plans.worth_nano / NANO,
             "peak_booked_share": float(self._menu.booked.max(initial=0)) / capacity.relaxed,
         }
+
+
+def _without(jobs: IntArray, gone: IntArray | list[int]) -> IntArray:
+    """Jobs, sorted, that are not gone."""
+    return np.setdiff1d(jobs, gone) if len(jobs) and len(gone) else jobs

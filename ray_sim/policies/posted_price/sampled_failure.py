@@ -57,7 +57,6 @@ class SampledFailure(FailureOracle):
     capacity, longest : as of `FailureOracle`
     paths : N >= 1, see `sample_count`
     streams : of the run
-    purpose : of the stream; another gives independent paths
     """
 
     def __init__(
@@ -66,11 +65,9 @@ class SampledFailure(FailureOracle):
         longest: int,
         paths: int,
         streams: Streams,
-        *,
-        purpose: str = "failure",
     ) -> None:
         super().__init__(capacity, longest)
-        self._stream = streams.states(purpose, np.zeros(1, dtype=np.int64))[0]
+        self._stream = streams.states("failure", np.zeros(1, dtype=np.int64))[0]
         self._set(
             SamplePaths(
                 chosen=np.full((len(self._jobs.jobs.job), paths), -1, dtype=np.int32),
@@ -98,16 +95,6 @@ class SampledFailure(FailureOracle):
         self._set_load(state["load"].copy())
         self._paths.peak[:] = state["peak"]
         self._take_rows(state["chosen"])
-
-    def draw_anew(self, history: OracleState) -> None:
-        """Draw paths of the jobs of another oracle, whatever its class, given what it has observed."""
-        super().restore(history)
-        rows, paths = self._jobs.count, self._paths.chosen.shape[1]
-        width = ring_size(self._jobs.end() - self._round)
-        self._set_load(np.zeros((width, paths), dtype=np.int32))
-        self._paths.peak[:] = 0
-        self._take_rows(np.full((rows, paths), -1, dtype=np.int32))
-        self._redraw(self._jobs.loaded())
 
     def _pass_rounds(self, until: int) -> None:
         load = self._paths.load

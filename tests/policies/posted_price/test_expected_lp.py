@@ -15,7 +15,6 @@ from ray_sim.policies.posted_price import expected_lp
 from ray_sim.policies.posted_price.expected_lp import (
     ExpectedPrices,
     Population,
-    expected_bound,
     expected_optimum,
 )
 from ray_sim.policies.posted_price.menu import RelaxedCapacity
@@ -194,7 +193,7 @@ def test_bound_on_the_offline_optimum_that_knows_all() -> None:
             ]
             chance = np.prod([job.probability[i] for job, i in zip(jobs, outcome, strict=True)])
             expected += float(chance) * realised_optimum(drawn, 2, 7)
-        bound = expected_bound(Population.of(statements_of(jobs)), 2, 7)
+        bound = expected_optimum(Population.of(statements_of(jobs)), 2, 7).value
         assert expected <= bound * (1 + EXACT)
 
 
@@ -264,7 +263,7 @@ class TestSelling:
             menu = ExpectedPrices(RelaxedCapacity(6, 2, 0.0, 8), Population.of(statements))
             welfare, _ = sold(menu, statements, at_zero=True)
             assert menu.booked.max() <= 6 * NANO + 2
-            assert welfare <= expected_bound(Population.of(statements), 6, 8) * (1 + EXACT)
+            assert welfare <= expected_optimum(Population.of(statements), 6, 8).value * (1 + EXACT)
 
     def test_a_restored_menu_sells_alike(self) -> None:
         statements = statements_of(random_jobs(np.random.default_rng(3), 20))

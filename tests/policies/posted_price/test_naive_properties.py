@@ -287,21 +287,28 @@ def test_no_misreport_gains_with_exact_failures_and_no_threshold() -> None:
 
 
 def test_nobody_gains_while_an_earlier_job_outlasts_its_report() -> None:
-    """A job of two of three nodes runs for D_m = 6 rounds and said 1; two more are born while it does."""
+    """A job of two of three nodes runs for D_m = 6 rounds and said 1; two more are born while it does.
+
+    They are born in round 2. A job that starts in round 0 is known to outlast its report by then; one that
+    starts in round 1 is not, and its report is still taken for true.
+    """
     gains: list[Fraction] = []
     waits = 0
-    for seed in range(instances(1000, 6)):
-        (_, *others), setting, prices = random_instance(seed, jobs=4, most_points=2)
+    for seed in range(6, 6 + instances(1000, 6)):
+        (_, *others), setting, prices = random_instance(seed, jobs=4, most_points=3)
         exact = replace(setting, threshold=False, signal="none", nodes=3, rounds=12, max_rounds=6)
         false = replace(job([(0, 1, 1.0)], (8,) * 12, concurrency=2), duration=exact.max_rounds)
         later = [replace(one, birth=2, points=moved(one.points, 2 - one.birth)) for one in others[-2:]]
         later = [replace(one, value=(*one.value[:1] * 4, *one.value)) for one in later]
         jobs, comes = [false, *later], {0: ((0, exact.max_rounds, 1.0),)}
         known = prices and repeated(prices)
+        fates = run(jobs, exact, known).fates
+        if fates[0].start != 0:
+            continue
         gains += regret(len(jobs) - 1, lies_of(jobs[-1], exact), jobs, exact, known, comes)
-        waits += 6 in run(jobs, exact, known).fates[-1].plan.values()
+        waits += 6 in fates[-1].plan.values()
     assert max(gains) <= 0
-    assert 30 * sum(gain < 0 for gain in gains) > len(gains)
+    assert 10 * sum(gain < 0 for gain in gains) > len(gains)
     assert waits > 0
 
 

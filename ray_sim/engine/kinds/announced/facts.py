@@ -16,7 +16,6 @@ from ray_sim.engine.kinds.announced.bounds import (
 )
 from ray_sim.engine.kinds.announced.misreports import misreported
 from ray_sim.engine.kinds.announced.rounds import RoundedJobs, rounded_jobs
-from ray_sim.engine.kinds.announced.slot_check import slot_warnings
 from ray_sim.engine.kinds.facts import KindColumns, WorldSetting
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.limits import check_clock
@@ -49,8 +48,6 @@ class AnnouncedFacts(RigidFacts):
     """(J,) whether a world parameter makes the user misreport."""
     clipped: int
     """Reports that were cut to the bounds."""
-    slot_warnings: tuple[str, ...]
-    """Whether rounds are too long, see `slot_warnings`."""
 
     @classmethod
     def of(cls, setting: WorldSetting) -> AnnouncedFacts:
@@ -68,8 +65,6 @@ class AnnouncedFacts(RigidFacts):
         check_clock(table, setting.cluster.speed)
         signal = str(setting.values["signal"])
         jobs = rounded_jobs(table, profile, slot_us, signal, _whole_gpus(table))
-        horizon_us = microseconds(setting.values["horizon_s"])
-        warnings = slot_warnings(jobs, table, profile, slot_us, horizon_us)
         bounds, cut = bounds_of(jobs.reported, setting.values, slot_us), 0
         if setting.values["clip_statements"]:
             jobs, cut = clipped(jobs, bounds, signal)
@@ -89,7 +84,6 @@ class AnnouncedFacts(RigidFacts):
             nodes=_gpus_of(setting.cluster),
             misreports=lying,
             clipped=cut,
-            slot_warnings=warnings,
         )
 
     @classmethod
@@ -103,11 +97,6 @@ class AnnouncedFacts(RigidFacts):
     def compiled(self) -> bool:
         """The general loop only."""
         return False
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Rounds that are too long."""
-        return self.slot_warnings
 
     @property
     def events_per_instant(self) -> int:
@@ -198,6 +187,8 @@ def by_birth(table: JobTable) -> tuple[JobTable, StatementProfile]:
 
 def _taken(record: Record, order: IntArray) -> Record:
     """The record with the columns of its jobs in another order."""
+    if (order == np.arange(len(order))).all():
+        return record
     changes: dict[str, Any] = {}
     for field in fields(record):
         value = getattr(record, field.name)

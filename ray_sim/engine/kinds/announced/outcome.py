@@ -12,7 +12,7 @@ import polars as pl
 from ray_sim.certificates.welfare import WelfareLimits, bound_welfare, ratio_to
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.kinds.rigid.run import RigidOutcome
-from ray_sim.kernels.core.arrays import COMPLETED, REJECTED
+from ray_sim.kernels.core.arrays import COMPLETED, EVICTED, REJECTED
 from ray_sim.model.distribution import distribution
 from ray_sim.model.figures.announced import AnnouncedFigures, WelfareFigures
 from ray_sim.model.quotes import Quotes, Refusal
@@ -50,6 +50,8 @@ class AnnouncedOutcome(RigidOutcome):
     """(J,) jobs that have come."""
     price: IntArray
     """(J,) charged, 1e-9 of a unit; 0 unless the job completed."""
+    charged: BoolArray
+    """(J,) jobs that have been charged, with 0 too."""
     evicted_as: IntArray
     """(J,) `Fate` of evicted jobs."""
     horizon_us: int
@@ -62,6 +64,13 @@ class AnnouncedOutcome(RigidOutcome):
         fate = np.where(self.come | (self.evicted_as > 0), self.evicted_as, Fate.NEVER_CAME)
         fate = np.where(status == REJECTED, Fate.NOT_LAUNCHED, fate)
         return np.where(status == COMPLETED, Fate.COMPLETED, fate)
+
+    @property
+    def settled(self) -> BoolArray:
+        """(J,) whether nothing that follows changes the value or the payment of each job."""
+        status = self.ledger.status
+        settled: BoolArray = self.charged | (status == REJECTED) | (status == EVICTED)
+        return settled
 
     @property
     def worth(self) -> IntArray:

@@ -126,6 +126,7 @@ class AnnouncedRun(RigidRun):
             self._facts,
             self._come.copy(),
             self._price.copy(),
+            self._charged.copy(),
             self._fate.copy(),
             self._core.world.horizon_us,
             self._policy.quotes(self._facts.statements.arrival, self._facts.statements.signal),
