@@ -51,6 +51,13 @@ class Interruption:
             raise KeyboardInterrupt
 
 
+def stops(error: BaseException) -> bool:
+    """Whether an error is the user's Ctrl-C, and not raised by code while `interruptible` saw no signal."""
+    receiver = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
+    unsignalled = isinstance(receiver, Interruption) and not receiver.asked()
+    return isinstance(error, KeyboardInterrupt) and not unsignalled
+
+
 @contextmanager
 def interruptible(*, unwinds: bool = False) -> Iterator[Interruption]:
     """Answer SIGINT, SIGTERM and SIGHUP with an `Interruption`; SIGHUP stays ignored under `nohup`.

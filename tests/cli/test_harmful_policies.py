@@ -80,6 +80,16 @@ class Hangs(Asked):
             pass
 
 
+class Interrupts(Asked):
+    def harm(self):
+        raise KeyboardInterrupt
+
+
+class InterruptsEarly(Asked):
+    def __init__(self, **params):
+        raise KeyboardInterrupt
+
+
 class ExitsEarly(Asked):
     def __init__(self, **params):
         os._exit(0)
@@ -108,6 +118,8 @@ def test_json_is_all_of_standard_output(harmful: str, capfd: pytest.CaptureFixtu
         ("Exits", 1, "SystemExit: os._exit(0) would end the process without a result; raise an exception ("),
         ("ExitsEarly", 2, "cannot be constructed: SystemExit: os._exit(0) would end the process"),
         ("Talks", 1, "x... (98,012 more characters) ("),
+        ("Interrupts", 1, "failed: KeyboardInterrupt ("),
+        ("InterruptsEarly", 2, "cannot be constructed: KeyboardInterrupt\n"),
     ],
 )
 def test_a_policy_that_ends_the_process_or_says_too_much_is_an_error(
