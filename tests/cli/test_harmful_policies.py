@@ -18,6 +18,7 @@ HARMFUL = '''
 import ctypes
 import os
 import sys
+import threading
 from pathlib import Path
 
 from ray_sim.policies.fifo import Fifo
@@ -90,6 +91,15 @@ class InterruptsEarly(Asked):
         raise KeyboardInterrupt
 
 
+class Stays(Asked):
+    def __init__(self, **params):
+        super().__init__(**params)
+        threading.Thread(target=threading.Event().wait, name="watcher").start()
+
+    def harm(self):
+        pass
+
+
 class ExitsEarly(Asked):
     def __init__(self, **params):
         os._exit(0)
@@ -159,6 +169,43 @@ def test_a_run_that_hangs_is_stopped_after_its_time_and_names_the_line(
     )
     assert told.rstrip().endswith((f"line {line}", f"line {line - 1}"))
     assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
+
+
+@pytest.mark.slow
+def test_a_thread_that_a_policy_leaves_ends_with_the_command(harmful: str) -> None:
+    ended = subprocess.run(
+        [*RAY_SIM, "run", *WEEK, "--policy", f"{harmful}:Stays", "-o", "out", "--json"],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ended.returncode == 0
+    assert json.loads(ended.stdout)["directory"] == "out"
+    told = "warning: threads still ran when the command was done, and end with it: watcher"
+    assert told in ended.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_the_options_are_read_has_its_exit_code(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ray_sim.cli.app.app", lambda **_: os.kill(os.getpid(), number))
+    assert main(["formats"]) == 128 + number
+    assert capsys.readouterr().err.splitlines()[-1] == f"{number.name}: stopped; again to end at once"
+
+
+def test_ctrl_c_during_the_imports_shows_no_traceback() -> None:
+    early = "import ray_sim.cli, os, signal, sys, importlib.abc\n"
+    early += "class Interrupts(importlib.abc.MetaPathFinder):\n"
+    early += "    def find_spec(self, name, path, target=None):\n"
+    early += "        if name == 'ray_sim.cli.app': os.kill(os.getpid(), signal.SIGINT)\n"
+    early += "sys.meta_path.insert(0, Interrupts())\nray_sim.cli.process()"
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    ended = subprocess.run([RAY_SIM[0], "-c", early], env=env, capture_output=True, text=True, check=False)
+    assert ended.returncode == -signal.SIGINT
+    assert ended.stderr == ""
 
 
 @pytest.mark.slow
