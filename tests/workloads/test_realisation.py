@@ -373,3 +373,22 @@ def test_days_of_an_unknown_zone_count_from_second_zero(zone: str, jobs: Jobs) -
     assert "no time zone is known" in dict(describe_frame(frame, "w", _made(zone)).rows())["days"]
     zoned = dict(describe_frame(frame, "w", _made(LOS_ANGELES)).rows())
     assert zoned["days"] == "from midnight in America/Los_Angeles"
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (lambda: realise("w.parquet", Realisation(), 0), "frame: expected a table of jobs, found str"),
+        (lambda: realise(SYNTHETIC.drop("user", "vc"), Realisation(), 0), "columns missing: user, vc"),
+        (lambda: realise(SYNTHETIC, "days", 0), "realisation: expected a Realisation, found str"),
+        (lambda: realise(SYNTHETIC, Realisation(), 0, {}), "made: expected a Provenance or None, found dict"),
+        (lambda: Realisation(resample="dayz"), "resample: expected days or None, found 'dayz'"),
+        (lambda: Realisation(unsuccessful="no"), "unsuccessful: expected keep or drop, found 'no'"),
+        (lambda: Realisation(window=(0, 1)), "window: expected a Window or None, found tuple"),
+        (lambda: Realisation(load_scale="2"), "load_scale: expected a number, found str"),
+        (lambda: Window("a", 2), "window FROM: expected seconds, found str"),
+    ],
+)
+def test_arguments_of_other_types_are_named(changed: Callable[[], object], words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        changed()
