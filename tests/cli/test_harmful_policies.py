@@ -196,6 +196,28 @@ def test_a_signal_while_the_options_are_read_has_its_exit_code(
     assert capsys.readouterr().err.splitlines()[-1] == f"{number.name}: stopped; again to end at once"
 
 
+def test_a_signal_in_a_callback_of_the_compiler_comes_after_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done: list[str] = []
+
+    def callback() -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        done.append("callback")
+
+    callback.__code__ = callback.__code__.replace(co_filename="llvmlite/callback.py")
+
+    def command(**_: object) -> None:
+        callback()
+        signal.pause()
+        done.append("command")
+
+    monkeypatch.setattr("ray_sim.cli.app.app", command)
+    assert main(["formats"]) == 129
+    assert done == ["callback"]
+    assert capsys.readouterr().err.splitlines()[-1] == "SIGHUP: stopped; again to end at once"
+
+
 def test_ctrl_c_during_the_imports_shows_no_traceback() -> None:
     early = "import ray_sim.cli, os, signal, sys, importlib.abc\n"
     early += "class Interrupts(importlib.abc.MetaPathFinder):\n"
