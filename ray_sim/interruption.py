@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from os import _exit
+from os import _exit, getpid, kill
 from traceback import walk_stack
 from types import FrameType
 
@@ -16,6 +16,9 @@ from ray_sim.model.errors import RunFailedError
 
 LAST_S = 10.0
 """Seconds for work whose time is over to end by itself."""
+
+AGAIN_S = 0.1
+"""Seconds after which a signal that came at a bad moment is sent again."""
 
 _TO_FINISH = ("importlib", "numba", "llvmlite")
 """Parts of files that must not be broken off: a half-imported module fails the next run in the process."""
@@ -29,6 +32,7 @@ class Interruption:
     def __init__(self, *, unwinds: bool) -> None:
         self._received: int | None = None
         self._unwinds = unwinds
+        self._put_off = False
 
     def asked(self) -> bool:
         """Whether a signal has come."""
@@ -40,15 +44,39 @@ class Interruption:
         return 128 + (self._received or signal.SIGINT)
 
     def receive(self, number: int, frame: FrameType | None) -> None:
-        """Take note of a signal; a second one ends the process, and the Ray it started with it."""
-        if self.asked():
+        """Take note of a signal; a second one ends the process, and the Ray it started with it.
+
+        An exception in a callback of the compiler is lost, so there the signal is sent again.
+        """
+        if self.asked() and not self._put_off:
             _exit(128 + number)
+        if not self.asked():
+            self._take(number)
+        self._put_off = self._unwinds and _is_in(frame, ("llvmlite",))
+        if self._put_off:
+            again = threading.Timer(AGAIN_S, kill, (getpid(), number))
+            again.daemon = True
+            again.start()
+        elif self._unwinds:
+            raise KeyboardInterrupt
+
+    def _take(self, number: int) -> None:
         self._received = number
         done = "stopped" if self._unwinds else "keeping what is done"
         with suppress(OSError):  # the terminal is gone, as SIGHUP says
             sys.stderr.write(f"\n{signal.Signals(number).name}: {done}; again to end at once\n")
-        if self._unwinds:
-            raise KeyboardInterrupt
+
+
+def _is_in(frame: FrameType | None, parts: tuple[str, ...]) -> bool:
+    """Whether a function of these files is at work."""
+    return any(part in each.f_code.co_filename for each, _ in walk_stack(frame) for part in parts)
+
+
+def stops(error: BaseException) -> bool:
+    """Whether an error is the user's Ctrl-C, and not raised by code while `interruptible` saw no signal."""
+    receiver = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
+    unsignalled = isinstance(receiver, Interruption) and not receiver.asked()
+    return isinstance(error, KeyboardInterrupt) and not unsignalled
 
 
 @contextmanager
@@ -89,7 +117,7 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         return
 
     def end(number: int, frame: FrameType | None) -> None:
-        if any(part in each.f_code.co_filename for each, _ in walk_stack(frame) for part in _TO_FINISH):
+        if _is_in(frame, _TO_FINISH):
             signal.setitimer(signal.ITIMER_REAL, 1)
             return
         at = f" in {frame.f_code.co_filename}, line {frame.f_lineno}" if frame is not None else ""

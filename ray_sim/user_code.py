@@ -13,6 +13,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
+from ray_sim.interruption import stops
 from ray_sim.model.errors import InvalidInputError, RaySimError, UnknownNameError, failure_text, place_of
 from ray_sim.siblings import namesakes
 
@@ -87,9 +88,11 @@ def users_code(what: str, passes: type[Exception] = RaySimError, file: str | Non
     with contained(what):
         try:
             yield
-        except (RaySimError, passes, KeyboardInterrupt, GeneratorExit):
+        except (RaySimError, passes, GeneratorExit):
             raise
         except BaseException as error:
+            if stops(error):
+                raise
             text = failure_text(error)
             place = "" if file is None else f" ({place_of(error, file)})"
             raise InvalidInputError(f"{what}: {text}{place}{_hidden_by_ours(text)}") from error

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
-from typing import Literal
+from types import NoneType
+from typing import Literal, get_args
 
 import numpy as np
 import polars as pl
 
+from ray_sim.model.arguments import expect
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import MAX_TIME_S, FloatArray, seconds_to_us
@@ -40,6 +42,8 @@ class Window:
     to_s: float
 
     def __post_init__(self) -> None:
+        expect("window FROM", self.from_s, (int, float), "seconds")
+        expect("window TO", self.to_s, (int, float), "seconds")
         if not 0 <= self.from_s < self.to_s <= MAX_TIME_S:
             raise InvalidInputError(
                 f"window: FROM must be at least 0 and below TO, in seconds, got {self.from_s:g} {self.to_s:g}"
@@ -60,6 +64,14 @@ class Realisation:
     """``days``: see `resample_days`."""
     load_scale: float = 1.0
     """See `scale_load`."""
+
+    def __post_init__(self) -> None:
+        if self.unsuccessful not in get_args(UnsuccessfulRule):
+            raise InvalidInputError(f"unsuccessful: expected keep or drop, found {self.unsuccessful!r}")
+        if self.resample not in (None, *get_args(ResampleRule)):
+            raise InvalidInputError(f"resample: expected days or None, found {self.resample!r}")
+        expect("window", self.window, (Window, NoneType), "a Window or None")
+        expect("load_scale", self.load_scale, (int, float), "a number")
 
     @property
     def keeps_all(self) -> bool:
@@ -105,8 +117,14 @@ def realise(
     Raises
     ------
     InvalidWorkloadError : no job is left, or the workload does not say how its jobs ended
-    InvalidInputError : the load's scale is out of range
+    InvalidInputError : the load's scale is out of range, or the arguments are not of these types
     """
+    expect("frame", frame, pl.DataFrame, "a table of jobs")
+    expect("realisation", realisation, Realisation, "a Realisation")
+    expect("made", made, (Provenance, NoneType), "a Provenance or None")
+    absent = [name for name in SCHEMA if name not in frame.columns]
+    if absent:
+        raise InvalidInputError(f"frame: columns missing: {', '.join(absent)}; see load_workload")
     jobs, unknown = frame, pl.Series(dtype=pl.String)
     if realisation.unsuccessful == "drop":
         jobs = drop_unsuccessful(jobs)

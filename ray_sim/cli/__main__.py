@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from ray_sim.cli.app import process
+from ray_sim.cli import process
 
 sys.exit(process())

@@ -5,8 +5,12 @@ from __future__ import annotations
 import atexit
 import gc
 import io
+import os
+import signal
 import sys
-from contextlib import nullcontext
+import threading
+import time
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -101,6 +105,12 @@ for command in COMMANDS:
 ALLOCATIONS_PER_COLLECTION = 200_000
 """New objects after which garbage is collected; Python's default is 700."""
 
+UNWOUND = 128
+"""Exit codes above it are those of signals."""
+
+THREADS_END_S = 1.0
+"""Seconds for threads to end after the command."""
+
 
 def process() -> int:
     """Run a command as a process of its own; the console script and `python -m ray_sim.cli` call this.
@@ -110,7 +120,29 @@ def process() -> int:
     """
     gc.set_threshold(ALLOCATIONS_PER_COLLECTION)
     atexit.register(gc.freeze)
-    return main()
+    code = main()
+    left = _threads_left()
+    if left:
+        say(
+            f"warning: threads still ran when the command was done, and end with it: {shown(', '.join(left))}"
+        )
+    if left or code > UNWOUND:
+        atexit._run_exitfuncs()
+        with suppress(OSError):
+            sys.stdout.flush()
+        os._exit(code)  # Python would wait for threads, and libraries of unwound work may abort
+    return code
+
+
+def _threads_left() -> list[str]:
+    """Names of threads that the end of the process would wait for longer than `THREADS_END_S`."""
+    by = time.monotonic() + THREADS_END_S
+    threads = [
+        each for each in threading.enumerate() if each is not threading.main_thread() and not each.daemon
+    ]
+    for thread in threads:
+        thread.join(max(0.0, by - time.monotonic()))
+    return [thread.name for thread in threads if thread.is_alive()]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -118,7 +150,8 @@ def main(argv: list[str] | None = None) -> int:
 
     A signal unwinds every command, which removes its temporary files, unless the command answers it itself.
     """
-    with interruptible(unwinds=True) as interruption:
+    code = UNWOUND + signal.SIGINT
+    with interruptible(unwinds=True) as interruption, suppress(KeyboardInterrupt):
         code = _answered(sys.argv[1:] if argv is None else argv)
     return interruption.exit_code if interruption.asked() else code
 

@@ -94,7 +94,7 @@ def order_rule(
 def order_warnings(order: Order | None, world: World, ledger: Ledger, record: Recorder) -> list[str]:
     """Warn if the order rule of a finished run, if it has one, ranked none of two or more jobs."""
     came = np.flatnonzero((ledger.status != FUTURE) & (ledger.status != REJECTED))
-    if order is None or len(world.table) < 2 or _ranked(order, world, ledger, record, came):
+    if order is None or len(came) < 2 or _ranked(order, world, ledger, record, came):
         return []
     ranked = "the policy's order put no job before another"
     if order.kind == SERVICE:

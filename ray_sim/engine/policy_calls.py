@@ -14,6 +14,7 @@ from numba.core.errors import NumbaError
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.policy_context import PolicyContext
+from ray_sim.interruption import stops
 from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.errors import BlindPolicyError, RaySimError, RunFailedError, failure_text, place_of
 from ray_sim.model.text import cut
@@ -56,7 +57,7 @@ def named_failures(policy: Policy) -> Iterator[None]:
 def raise_named(policy: Policy, failure: BaseException) -> NoReturn:
     """Raise a policy's failure as one of our errors that says where it is; see `named_failures`."""
     blind = isinstance(failure, BlindPolicyError) and failure.place is None
-    if isinstance(failure, (RaySimError, KeyboardInterrupt)) and not blind:
+    if (isinstance(failure, RaySimError) or stops(failure)) and not blind:
         raise failure
     place = _place(policy, failure)
     named: RunFailedError

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import NoneType
 
 from ray_sim.experiments.block_summary import BlockSummary, describe_blocks
 from ray_sim.experiments.offered_load import Backlog, ClusterLoad, PartitionLoad, ResourceLoad, offered_load
 from ray_sim.experiments.view_summary import ViewSummary, describe_views
+from ray_sim.model.arguments import expect
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.html import facts_html
 from ray_sim.reports.bars import bar, sparkline
@@ -73,8 +76,11 @@ def describe_workload(
     Raises
     ------
     InvalidWorkloadError : see `read_frame`
-    InvalidInputError : parameter servers are given, and the workload has no blocks
+    InvalidInputError : parameter servers are given, and the workload has no blocks, or an argument is no such
+        object
     """
+    expect("source", source, (str, Path, Workload), "a path or a workload")
+    expect("cluster", cluster, (Cluster, NoneType), "a Cluster, as load_cluster returns it, or None")
     workload = source if isinstance(source, Workload) else Workload.read(source)
     frame = workload.jobs
     load = None if cluster is None else offered_load(workload.table(cluster.resources), cluster)
@@ -154,8 +160,9 @@ def _resource_rows(name: str, load: ResourceLoad, every: str) -> Rows:
     ]
     if backlog is None or not backlog.most_h:
         return rows
-    most = f"at least {backlog.most_h:,.1f} {name} hours at {backlog.most_at_s:,.0f} s, whatever the policy"
-    at_last = f"at least {backlog.at_last_submission_h:,.1f} {name} hours"
+    hours = _hours_text(backlog.most_h, 1)
+    most = f"at least {hours} {name} hours at {backlog.most_at_s:,.0f} s, whatever the policy"
+    at_last = f"at least {_hours_text(backlog.at_last_submission_h, 1)} {name} hours"
     return [
         *rows,
         (f"  unfinished, {every}", f"{sparkline(backlog.by_period_h, BAR_WIDTH)} {most}"),
@@ -186,7 +193,7 @@ def _periods_text(loads: Sequence[float | None]) -> str:
 def _drain_text(backlog: Backlog) -> str:
     if backlog.drain_h is None:
         return "which the servers that are there then never finish"
-    return f"{backlog.drain_h:,.1f} h of all servers"
+    return f"{_hours_text(backlog.drain_h, 1)} h of all servers"
 
 
 def _partition_text(partition: PartitionLoad) -> str:
@@ -231,7 +238,15 @@ def _overload_text(name: str, load: ResourceLoad) -> str:
     if load.jobs_must_wait:
         loaded = f"offered load {_load_text(load.offered_load, '.2f')} ({name})"
         claim = f"{loaded}, so some job waits under every policy that rejects none"
+    if not backlog.at_last_submission_h:
+        return claim
+    hours = _hours_text(backlog.at_last_submission_h, 0)
     return (
-        f"{claim}: at the last submission at least {backlog.at_last_submission_h:,.0f} {name} hours are"
+        f"{claim}: at the last submission at least {hours} {name} hours are"
         f" unfinished whatever the policy, {_drain_text(backlog)}"
     )
+
+
+def _hours_text(hours: float, digits: int) -> str:
+    """Hours with some digits behind the point, or two significant ones where they are too few to show any."""
+    return f"{hours:,.{digits}f}" if round(hours, digits) else f"{hours:.2g}"

@@ -17,7 +17,7 @@ class RaySimError(Exception):
 def failure_text(failure: BaseException) -> str:
     """Type and text of an error; the text of a user's own error may fail too."""
     try:
-        return cut(f"{type(failure).__name__}: {failure}")
+        return cut(f"{type(failure).__name__}: {failure}".removesuffix(": "))
     except Exception:  # its __str__ may do anything
         return f"{type(failure).__name__} (its text cannot be read)"
 

@@ -11,11 +11,11 @@ import math
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ray_sim.model.errors import InvalidScenarioError, UnknownNameError, problems_text
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.model.text import number_of
 from ray_sim.model.units import MAX_TIME_S, US_PER_S, seconds_to_us
 
@@ -57,6 +57,11 @@ class Parameter:
     exclusive: bool = False
     """Whether the range excludes `minimum` itself."""
     maximum: float = MAX_NUMBER
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            kinds = ", ".join(get_args(Kind))
+            raise InvalidInputError(f"parameter {self.name}: kind must be one of {kinds}, got {self.kind!r}")
 
     @property
     def largest(self) -> float:

@@ -31,13 +31,14 @@ def page_table_html(title: str, table: Table) -> str:
 
 
 def means_table(means: pl.DataFrame) -> Table:
-    """The most important columns of a sweep table; the best of each is marked if there is one place."""
+    """The most important columns of a sweep table; the best of each is marked in one place of equal seeds."""
     if means.is_empty():
         return Table((), ())
     places = [key for key in KEYS if key != "policy" and means[key].n_unique() > 1]
     headings = {name: text.removesuffix(" s") for name, text in sweep_headings(means).items()}
     shown = {name: text for name, text in headings.items() if name in _MEANS}
-    best = (lambda _: None) if places else best_value
+    unequal = means["seeds"].n_unique() > 1
+    best = (lambda _: None) if places or unequal else best_value
     return frame_table(
         means, {**{key: key for key in (*places, "policy")}, **shown}, best, durations=DURATIONS
     )

@@ -125,13 +125,16 @@ def _place(
     here = means.filter(workload=place[0], cluster=place[1], setting=place[2])
     runs = [row for row in rows if (row.workload, row.cluster, row.setting) == place]
     headings = {name: text.removesuffix(" s") for name, text in sweep_headings(here).items()}
+    ranked = _same_seeds(runs)
     table = without_constants(
         frame_table(
             here,
             {"policy": "policy", **headings},
-            best_value,
+            best_value if ranked else lambda _: None,
             durations=DURATIONS,
-            note="Means over seeds. The best of a column is marked where policies differ.",
+            note="Means over seeds. The best of a column is marked where policies differ."
+            if ranked
+            else "Means over each policy's own seeds, which differ: no best is marked.",
         )
     )
     jobs = data.jobs
@@ -147,6 +150,15 @@ def _place(
             *([] if jobs is None else class_pictures(f"{index}", jobs)),
         ),
     )
+
+
+def _same_seeds(runs: Sequence[RunRow]) -> bool:
+    """Whether all policies whose runs depend on a seed have finished the same seeds."""
+    seeds: dict[str, set[int]] = {}
+    for run in runs:
+        if run.seed is not None:
+            seeds.setdefault(run.policy, set()).add(run.seed)
+    return len(set(map(frozenset, seeds.values()))) < 2
 
 
 def _pictures(name: str, means: pl.DataFrame, jct_s: Mapping[str, FloatArray]) -> tuple[Picture, ...]:

@@ -51,14 +51,14 @@ def verdict_table(place: PlaceComparison) -> Table | None:
     if compared is None:
         return None
     best = compared.baseline
-    changes = {best: ("-", "-", "best mean")} | {
-        each.policy: _change(each, text) for each in compared.policies
-    }
+    title = "best mean" if compared.common_seeds else "baseline"
+    changes = {best: ("-", "-", title)} | {each.policy: _change(each, text) for each in compared.policies}
+    marked = best if compared.common_seeds else None
     lines = []
     for policy, change in changes.items():
         values = place.values[policy]
         numbers = [text(float(np.mean(values))), place.interval(policy), *change[:2], number(len(values))]
-        cells = [Cell(each, True, policy == best and index == 0) for index, each in enumerate(numbers)]
+        cells = [Cell(each, True, policy == marked and index == 0) for index, each in enumerate(numbers)]
         lines.append((Cell(policy), Cell(change[2]), *cells))
     return Table(
         columns=("policy", "verdict", place.name, "95 % interval", f"minus {best}", "in %", "seeds"),

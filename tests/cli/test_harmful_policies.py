@@ -18,6 +18,7 @@ HARMFUL = '''
 import ctypes
 import os
 import sys
+import threading
 from pathlib import Path
 
 from ray_sim.policies.fifo import Fifo
@@ -80,6 +81,25 @@ class Hangs(Asked):
             pass
 
 
+class Interrupts(Asked):
+    def harm(self):
+        raise KeyboardInterrupt
+
+
+class InterruptsEarly(Asked):
+    def __init__(self, **params):
+        raise KeyboardInterrupt
+
+
+class Stays(Asked):
+    def __init__(self, **params):
+        super().__init__(**params)
+        threading.Thread(target=threading.Event().wait, name="watcher").start()
+
+    def harm(self):
+        pass
+
+
 class ExitsEarly(Asked):
     def __init__(self, **params):
         os._exit(0)
@@ -108,6 +128,8 @@ def test_json_is_all_of_standard_output(harmful: str, capfd: pytest.CaptureFixtu
         ("Exits", 1, "SystemExit: os._exit(0) would end the process without a result; raise an exception ("),
         ("ExitsEarly", 2, "cannot be constructed: SystemExit: os._exit(0) would end the process"),
         ("Talks", 1, "x... (98,012 more characters) ("),
+        ("Interrupts", 1, "failed: KeyboardInterrupt ("),
+        ("InterruptsEarly", 2, "cannot be constructed: KeyboardInterrupt\n"),
     ],
 )
 def test_a_policy_that_ends_the_process_or_says_too_much_is_an_error(
@@ -147,6 +169,65 @@ def test_a_run_that_hangs_is_stopped_after_its_time_and_names_the_line(
     )
     assert told.rstrip().endswith((f"line {line}", f"line {line - 1}"))
     assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
+
+
+@pytest.mark.slow
+def test_a_thread_that_a_policy_leaves_ends_with_the_command(harmful: str) -> None:
+    ended = subprocess.run(
+        [*RAY_SIM, "run", *WEEK, "--policy", f"{harmful}:Stays", "-o", "out", "--json"],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ended.returncode == 0
+    assert json.loads(ended.stdout)["directory"] == "out"
+    told = "warning: threads still ran when the command was done, and end with it: watcher"
+    assert told in ended.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_the_options_are_read_has_its_exit_code(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ray_sim.cli.app.app", lambda **_: os.kill(os.getpid(), number))
+    assert main(["formats"]) == 128 + number
+    assert capsys.readouterr().err.splitlines()[-1] == f"{number.name}: stopped; again to end at once"
+
+
+def test_a_signal_in_a_callback_of_the_compiler_comes_after_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done: list[str] = []
+
+    def callback() -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        done.append("callback")
+
+    callback.__code__ = callback.__code__.replace(co_filename="llvmlite/callback.py")
+
+    def command(**_: object) -> None:
+        callback()
+        signal.pause()
+        done.append("command")
+
+    monkeypatch.setattr("ray_sim.cli.app.app", command)
+    assert main(["formats"]) == 129
+    assert done == ["callback"]
+    assert capsys.readouterr().err.splitlines()[-1] == "SIGHUP: stopped; again to end at once"
+
+
+def test_ctrl_c_during_the_imports_shows_no_traceback() -> None:
+    early = "import ray_sim.cli, os, signal, sys, importlib.abc\n"
+    early += "class Interrupts(importlib.abc.MetaPathFinder):\n"
+    early += "    def find_spec(self, name, path, target=None):\n"
+    early += "        if name == 'ray_sim.cli.app': os.kill(os.getpid(), signal.SIGINT)\n"
+    early += "sys.meta_path.insert(0, Interrupts())\nray_sim.cli.process()"
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    ended = subprocess.run([RAY_SIM[0], "-c", early], env=env, capture_output=True, text=True, check=False)
+    assert ended.returncode == -signal.SIGINT
+    assert ended.stderr == ""
 
 
 @pytest.mark.slow

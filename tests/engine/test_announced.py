@@ -349,6 +349,12 @@ def test_statements_beyond_the_bounds_are_refused_with_the_job(params: dict[str,
         world(rows, params=params)
 
 
+def test_a_job_without_whole_gpus_is_refused_without_a_count_of_a_part() -> None:
+    # A trial world has a few of the jobs, so a count would be of them.
+    with pytest.raises(InvalidWorkloadError, match=r"but job job-0 has 0: round or drop such jobs$"):
+        world([(0.0, 0.0, 60.0, 0, "deadline 4 600", CERTAIN)])
+
+
 def test_statements_are_cut_to_the_bounds_on_request_and_counted() -> None:
     rows: list[Row] = [
         (0.0, 0.0, 60.0, 1, "deadline 4 600", "0:60:0.25 0:120:0.25 0:180:0.5"),

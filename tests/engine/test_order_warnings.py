@@ -52,6 +52,13 @@ def test_las_says_that_no_job_reached_its_first_limit(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("policy", ["las", "sjf"])
+def test_a_job_that_runs_beside_rejected_ones_alone_is_no_order(loop: Loop, policy: str) -> None:
+    world = world_of([Job(0, 2, 5), Job(1, 3, 5)], [2])
+    assert warnings_of(world, policy, loop) == []
+
+
+@pytest.mark.parametrize("loop", LOOPS)
 def test_las_names_cores_where_it_counts_them(loop: Loop) -> None:
     world = world_of([Job(0, 0, 5), Job(1, 0, 5)], [2])
     text = f"no job reached the first limit of attained service, 3,600 core-s: {NONE_RANKED}"

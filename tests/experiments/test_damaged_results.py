@@ -232,6 +232,20 @@ def test_a_result_that_was_emptied_is_named(sweep: Path, capsys: pytest.CaptureF
     _one_is_named_by_every_reader(sweep, "holds no result files", capsys)
 
 
+def test_a_link_that_leads_nowhere_is_no_missing_result(
+    sweep: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = min((sweep / "runs").iterdir())
+    files = {file.name: file.read_bytes() for file in one.iterdir()}
+    content_hash = str(json.loads(files["manifest.json"])["content_hash"])
+    shutil.rmtree(one)
+    one.symlink_to("gone")
+    _one_is_named_by_every_reader(sweep, "is a link that leads nowhere", capsys)
+    ResultStore(sweep).put(content_hash, files)  # as --resume does
+    assert ResultStore(sweep).has(content_hash)
+    assert not one.is_symlink()
+
+
 @pytest.mark.slow
 def test_a_copied_sweep_is_logged_where_it_is_now(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["log", str(sweep)]) == 0

@@ -8,11 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from ray_sim.experiments.block_summary import describe_blocks
 from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.experiments.workload_info import WorkloadInfo, describe_workload
 from ray_sim.model.cluster import Cluster
+from ray_sim.model.errors import InvalidInputError
 from tests.worlds import DOWN, HOUR, availability, cluster_of
 from workloads.provenance import Provenance
 from workloads.schema import with_all_columns
@@ -22,17 +24,21 @@ from workloads.training.enrich import enrich
 
 
 def info(
-    directory: Path, gpus: Sequence[float], vcs: Sequence[str] | None, cluster: Cluster | None
+    directory: Path,
+    gpus: Sequence[float],
+    vcs: Sequence[str] | None,
+    cluster: Cluster | None,
+    gap_s: float = HOUR,
 ) -> WorkloadInfo:
-    """Jobs of an hour each, one an hour."""
+    """Jobs of an hour each, one an hour, or of another gap."""
     n = len(gpus)
     frame = pl.DataFrame(
         {
             "job_id": [str(i) for i in range(n)],
             "trace_order": list(range(n)),
-            "submit_s": [HOUR * i for i in range(n)],
+            "submit_s": [gap_s * i for i in range(n)],
             "num_gpus": [float(size) for size in gpus],
-            "duration_s": [HOUR] * n,
+            "duration_s": [gap_s] * n,
             "vc": pl.Series(vcs, dtype=pl.String) if vcs else pl.Series([None] * n, dtype=pl.String),
         }
     )
@@ -52,6 +58,15 @@ def test_where_some_job_must_wait_it_is_warned(tmp_path: Path) -> None:
     rows = dict(found.rows())
     assert rows["offered load in the span, gpu"] == "1.667"
     assert rows["  at the last submission"] == "at least 10.0 gpu hours, 5.0 h of all servers"
+
+
+def test_unfinished_work_of_minutes_is_not_0_hours(tmp_path: Path) -> None:
+    # A minute apart: 16 - 6 = 10 GPU-minutes, as above 10 GPU-hours; with 0.1 s, 10 GPU-tenths of a second.
+    servers = cluster_of([2, 2], speed=[0.5, 0.5])
+    for gap_s, at_last, told in ((60.0, "0.2", "0.17"), (0.1, "0.00028", "0.00028")):
+        found = info(tmp_path, [4, 4, 4, 4], None, servers, gap_s)
+        assert f"at least {told} gpu hours are unfinished" in found.warnings[0]
+        assert f"at least {at_last} gpu hours" in str(dict(found.rows())["  at the last submission"])
 
 
 def test_where_some_job_must_wait_as_servers_are_missing_it_is_warned(tmp_path: Path) -> None:
@@ -157,3 +172,10 @@ def test_the_models_of_a_workload_are_dealt_out_by_every_rule() -> None:
     assert paa.skew < 1.02 < mxnet.skew < tensorflow.skew
     shown = dict(found.rows())
     assert str(shown["blocks of resnet-50"]).startswith("157, 25,549,486 parameters")
+
+
+def test_a_name_in_place_of_a_cluster_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="cluster: expected a Cluster, as load_cluster"):
+        describe_workload(tmp_path / "w.parquet", "toy")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="source: expected a path or a workload, found int"):
+        describe_workload(3)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError
 from ray_sim.model.parameters import Parameter, Value, resolve
 
 ALL = (
@@ -16,6 +16,12 @@ ALL = (
     Parameter("limits", "floats", (1.0, 2.0), "where", minimum=0.0),
     Parameter("cap", "float", None, "at most"),
 )
+
+
+def test_a_kind_that_is_none_is_refused() -> None:
+    kinds = "bool, int, float, choice, floats, text"
+    with pytest.raises(InvalidInputError, match=f"parameter scale: kind must be one of {kinds}, got 'real'"):
+        Parameter("scale", "real", 1.0, "how much")  # type: ignore[arg-type]
 
 
 def test_what_is_not_given_has_its_default() -> None:

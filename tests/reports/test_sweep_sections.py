@@ -8,9 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ray_sim.reports.findings import certificate_text, compare_place
+from ray_sim.reports.findings import certificate_text, compare_place, compare_places
+from ray_sim.reports.notebook_tables import means_table
 from ray_sim.reports.page import Table
 from ray_sim.reports.run_report import in_human_units
+from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
 from ray_sim.reports.sweep_sections import (
     PlaceData,
     class_pictures,
@@ -19,7 +21,7 @@ from ray_sim.reports.sweep_sections import (
     reject_table,
     verdict_table,
 )
-from ray_sim.reports.tables import RunRow
+from ray_sim.reports.tables import RunRow, sweep_table
 from tests.results_by_hand import three_jobs
 
 PLACE = ("week", "edge", "")
@@ -44,6 +46,15 @@ def test_verdicts_are_paired_with_the_best_policy() -> None:
     assert best[3] == "too few seeds"
     assert other[4:6] == ["6 s (too few seeds)", "+23.5 (too few seeds)"]
     assert verdict_table(compare_place(rows[:2])) is None
+
+
+def test_no_policy_is_called_best_without_a_common_seed() -> None:
+    seeds = {"fifo": (0, 40.0), "sjf": (1, 50.0)}
+    rows = [RunRow(*PLACE, policy, seed, three_jobs(last).summary) for policy, (seed, last) in seeds.items()]
+    table = verdict_table(compare_place(rows))
+    assert _texts(table)[0][:3] == ["fifo", "baseline", "25 s"]
+    assert table is not None
+    assert not any(cell.best for row in table.rows for cell in row)
 
 
 def test_a_certificate_says_what_no_policy_can_beat() -> None:
@@ -124,3 +135,37 @@ def test_charts_have_a_line_for_each_policy() -> None:
 def test_labels_in_seconds_become_durations() -> None:
     rows = in_human_units([("JCT s, mean", 3600.0), ("jobs", 3), ("makespan s", None), ("lost s", 90)])
     assert rows == [("JCT, mean", "1 h"), ("jobs", 3), ("makespan s", None), ("lost", "1 min 30 s")]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "marked"),
+    [
+        ({"fifo": (0, 1), "sjf": (0, 1)}, True),
+        ({"fifo": (None,), "sjf": (0, 1)}, True),
+        ({"fifo": (0, 1), "sjf": (0,)}, False),
+        ({"fifo": (0, 1), "sjf": (1, 2)}, False),
+    ],
+)
+def test_the_best_of_a_column_is_marked_over_the_same_seeds_only(
+    seeds: dict[str, tuple[int | None, ...]], marked: bool
+) -> None:
+    lasts = {"fifo": 40.0, "sjf": 50.0}
+    rows = [
+        RunRow(*PLACE, policy, seed, three_jobs(lasts[policy]).summary)
+        for policy, each in seeds.items()
+        for seed in each
+    ]
+    places = [(PLACE, PlaceData({policy: np.array([1.0]) for policy in seeds}))]
+    none = pl.DataFrame(schema=CONFIGURATIONS_SCHEMA)
+    page = sweep_page("study", rows, compare_places(rows), places, none)
+    (table,) = [each for part in page.sections for each in part.tables if each.note.startswith("Means over")]
+    assert any(cell.best for row in table.rows for cell in row) == marked
+    assert ("no best is marked" in table.note) != marked
+
+
+@pytest.mark.parametrize(("seeds", "marked"), [((0, 1), True), ((0,), False)])
+def test_a_notebook_marks_no_best_over_other_numbers_of_seeds(seeds: tuple[int, ...], marked: bool) -> None:
+    first = [RunRow(*PLACE, "fifo", seed, three_jobs(40.0).summary) for seed in (0, 1)]
+    other = [RunRow(*PLACE, "sjf", seed, three_jobs(50.0).summary) for seed in seeds]
+    table = means_table(sweep_table([*first, *other]))
+    assert any(cell.best for row in table.rows for cell in row) == marked

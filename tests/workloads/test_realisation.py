@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -373,3 +374,28 @@ def test_days_of_an_unknown_zone_count_from_second_zero(zone: str, jobs: Jobs) -
     assert "no time zone is known" in dict(describe_frame(frame, "w", _made(zone)).rows())["days"]
     zoned = dict(describe_frame(frame, "w", _made(LOS_ANGELES)).rows())
     assert zoned["days"] == "from midnight in America/Los_Angeles"
+
+
+WRONG: Any = "dayz"
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (lambda: realise(WRONG, Realisation(), 0), "frame: expected a table of jobs, found str"),
+        (lambda: realise(SYNTHETIC.drop("user", "vc"), Realisation(), 0), "columns missing: user, vc"),
+        (lambda: realise(SYNTHETIC, WRONG, 0), "realisation: expected a Realisation, found str"),
+        (
+            lambda: realise(SYNTHETIC, Realisation(), 0, WRONG),
+            "made: expected a Provenance or None, found str",
+        ),
+        (lambda: Realisation(resample=WRONG), "resample: expected days or None, found 'dayz'"),
+        (lambda: Realisation(unsuccessful=WRONG), "unsuccessful: expected keep or drop, found 'dayz'"),
+        (lambda: Realisation(window=WRONG), "window: expected a Window or None, found str"),
+        (lambda: Realisation(load_scale=WRONG), "load_scale: expected a number, found str"),
+        (lambda: Window(WRONG, 2), "window FROM: expected seconds, found str"),
+    ],
+)
+def test_arguments_of_other_types_are_named(changed: Callable[[], object], words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        changed()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -77,7 +78,7 @@ class _Plan:
 def fault_of(directory: Path) -> str | None:
     """Damage of the result in a directory; None if the result is sound or absent."""
     try:
-        if not directory.exists():
+        if not os.path.lexists(directory):
             return None
         _hash_in(directory)
         check_result(directory)
@@ -92,8 +93,10 @@ def _hash_in(directory: Path) -> str:
     Raises
     ------
     InvalidInputError : the directory has no sound manifest
-    MisplacedResultError : it is empty, or holds the result of another run
+    MisplacedResultError : it is empty, a link to nothing, or holds the result of another run
     """
+    if not directory.exists():
+        raise MisplacedResultError(f"{directory}: is a link that leads nowhere")
     if not any(directory.iterdir()):
         raise MisplacedResultError(f"{directory}: holds no result files")
     found = str(read_manifest(directory)["content_hash"])
@@ -125,11 +128,11 @@ class ResultStore:
         Raises
         ------
         InvalidInputError : the run's directory has no sound manifest
-        MisplacedResultError : it is empty, or holds the result of another run
+        MisplacedResultError : it is empty, a link to nothing, or holds the result of another run
         """
         directory = self.run_directory(content_hash)
         try:
-            return directory.exists() and _hash_in(directory) == content_hash
+            return os.path.lexists(directory) and _hash_in(directory) == content_hash
         except MisplacedResultError as problem:
             raise MisplacedResultError(f"{problem}; run it again with ray-sim sweep --resume") from None
 
@@ -142,8 +145,11 @@ class ResultStore:
         return status.st_ino, status.st_mtime_ns
 
     def put(self, content_hash: str, files: Mapping[str, bytes]) -> None:
-        """Store a run's files; they replace older ones under the same hash."""
-        replace_files(self.run_directory(content_hash), files)
+        """Store a run's files; they replace older ones under the same hash, or a link that leads nowhere."""
+        directory = self.run_directory(content_hash)
+        if not directory.exists():
+            directory.unlink(missing_ok=True)
+        replace_files(directory, files)
 
     def damaged(self, entries: Iterable[Entry]) -> list[ConfigurationOutcome]:
         """The entries with damaged files, and the damage of each."""

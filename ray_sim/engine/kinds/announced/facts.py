@@ -208,7 +208,7 @@ def _whole_gpus(table: JobTable) -> IntArray:
             job = int(broken[0])
             raise InvalidWorkloadError(
                 f"{name}: an announced job holds whole GPUs, at least 1, but job {table.name(job)} has "
-                f"{gpus[job]:g} ({len(broken)} such jobs): round or drop them"
+                f"{gpus[job]:g}: round or drop such jobs"
             )
     return table.num_gpus.astype(np.int64)
 
