@@ -6,6 +6,7 @@ import math
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -72,8 +73,18 @@ def fan_out(
         "error: this process was ended from outside, or by Ray, whose processes have died; results so far "
         f"are in {store.root}: go on with the same command and --resume"
     )
-    with last_words(words), cluster(address, announce) as count:
+
+    def announce_unless_stopped(text: str) -> None:  # before each start of Ray, which may take a minute
+        if stop():
+            raise _StoppedError
+        announce(text)
+
+    with suppress(_StoppedError), last_words(words), cluster(address, announce_unless_stopped) as count:
         yield from _FanOut(configurations, inputs, store, max_in_flight, count, stop_after_s).outcomes(stop)
+
+
+class _StoppedError(Exception):
+    """A stop was asked for before Ray ran."""
 
 
 @dataclass(frozen=True, slots=True)
