@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +20,11 @@ REPOSITORY = Path(__file__).parents[1]
 # The same examples in every run, and no limit on the time that one takes on a busy machine.
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=instances(100, 30))
 settings.load_profile("repeatable")
+
+# Under nohup, or behind a shell that goes on, these are ignored, also by the processes that tests start.
+for number, handler in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, handler)
 
 
 WITHOUT_KERNELS = ("workloads", "solvers", "model", "reports")

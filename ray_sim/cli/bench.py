@@ -36,12 +36,13 @@ NAMES = {
 """Modules of `benchmarks`, in the order of execution, and what they measure."""
 
 _OPTIONS = (
-    "-p",
-    "benchmark",
-    "--benchmark-timer=time.process_time",
-    "--benchmark-disable-gc",
-    "--benchmark-quiet",
-    "--verbose",
+    *("-p", "benchmark", "-p", "no:xdist", "--verbose"),
+    *(
+        "--benchmark-enable",
+        "--benchmark-timer=time.process_time",
+        "--benchmark-disable-gc",
+        "--benchmark-quiet",
+    ),
 )
 
 
@@ -137,10 +138,9 @@ def _measured(names: Iterable[str], *options: str) -> Report:
             f"--config-file={ROOT}/pyproject.toml",
         ]
         command = [*pytest, *files, *_OPTIONS, f"--benchmark-json={found}", *options]
+        given = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        ended = subprocess.run(
-            command, stdout=sys.__stderr__, env=os.environ | {"PYTHONPATH": path}, check=False
-        )
+        ended = subprocess.run(command, stdout=sys.__stderr__, env=given | {"PYTHONPATH": path}, check=False)
         text = found.read_text() if found.exists() else ""
         measured = json.loads(text) if text else {"machine_info": {}, "benchmarks": []}
     return _report(names, measured, ended.returncode)

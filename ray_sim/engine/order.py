@@ -94,14 +94,14 @@ def order_rule(
 def order_warnings(order: Order | None, world: World, ledger: Ledger, record: Recorder) -> list[str]:
     """Warn if the order rule of a finished run, if it has one, ranked none of two or more jobs."""
     came = np.flatnonzero((ledger.status != FUTURE) & (ledger.status != REJECTED))
-    if order is None or len(came) < 2 or _ranked(order, world, ledger, record, came):
+    if order is None or len(world.table) < 2 or _ranked(order, world, ledger, record, came):
         return []
     ranked = "the policy's order put no job before another"
     if order.kind == SERVICE:
         unit = "core-s" if counts_cores(world) else "GPU-s"
         limit = int(order.limits[0]) / (1000 * US_PER_S)
         return [f"no job reached the first limit of attained service, {limit:,.10g} {unit}: {ranked}"]
-    return [f"all {len(came):,} jobs rank equal: {ranked}"]
+    return [f"all {len(came):,} jobs rank equal: {ranked}"] if len(came) > 1 else []
 
 
 def _ranked(order: Order, world: World, ledger: Ledger, record: Recorder, came: IntArray) -> bool:

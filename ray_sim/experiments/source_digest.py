@@ -23,7 +23,6 @@ WITHOUT_EFFECT = {
     "ray_sim": (
         "cli/*",
         "contract/*",
-        "interruption.py",
         "interface/*",
         "job.py",
         "plots/*",

@@ -192,11 +192,7 @@ def test_a_signal_while_the_options_are_read_has_its_exit_code(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("ray_sim.cli.app.app", lambda **_: os.kill(os.getpid(), number))
-    given = signal.signal(number, signal.SIG_DFL)  # these tests may run under nohup
-    try:
-        assert main(["formats"]) == 128 + number
-    finally:
-        signal.signal(number, given)
+    assert main(["formats"]) == 128 + number
     assert capsys.readouterr().err.splitlines()[-1] == f"{number.name}: stopped; again to end at once"
 
 
