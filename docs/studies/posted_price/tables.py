@@ -4,7 +4,7 @@
 
 Run it in this folder, where the sweeps ran: it draws their jobs again for bounds on welfare. `bound` holds
 for schedules that know all arrivals and durations; `plans` for schedulers that learn what the signal tells,
-left out where there are many jobs. `gain` is that of the best misreport of a sampled job, of audited runs.
+left out where there are many jobs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ray_sim.model.figures.announced import AnnouncedFigures, WelfareAudit
+from ray_sim.model.figures.announced import AnnouncedFigures
 from ray_sim.reports.statistics import mean_interval
 from runs import Run, read_runs
 
@@ -24,9 +24,6 @@ ANNOUNCED: dict[str, object] = {"truth": "announced", "slot_s": 600, "horizon_s"
 
 FAILED = ("evicted_running", "cancelled_due", "cancelled_early")
 """Fates of jobs that count as evicted."""
-
-LARGEST = "largest gain"
-"""Column of the largest value over the seeds; the others have means."""
 
 
 def figures(run: Run) -> dict[str, float]:
@@ -48,27 +45,14 @@ def figures(run: Run) -> dict[str, float]:
         "completed": run.summary.completed,
         "JCT from birth, h": nan if told is None else jct_h,
         "from arrival, h": jct_h if told is None else (nan if arrival is None else arrival.mean / 3600),
-        **gains(None if own is None else own.audit),
     }
 
 
-def gains(audit: WelfareAudit | None) -> dict[str, float]:
-    """Columns of an audit: largest gain by a misreport, and the bound of the theorem; empty without one."""
-    if audit is None or audit.regret is None:
-        return {}
-    bound = float("nan") if audit.regret_bound is None else audit.regret_bound
-    exact = float(audit.exact_jobs or 0)
-    gain = audit.regret.max
-    return {"gain": gain, LARGEST: gain, "2 (mu + eps/10) H": bound, "failures exact, jobs": exact}
-
-
-def cell(values: Sequence[float], largest: bool) -> str:
-    """A mean with its interval, or the largest value."""
+def cell(values: Sequence[float]) -> str:
+    """A mean with its interval."""
     sample = np.array(values)
     if np.isnan(sample).any():
         return ""
-    if largest:
-        return f"{sample.max():.3g}"
     span = mean_interval(sample)
     between = "" if span is None else f" [{span.low:.3g}, {span.high:.3g}]"
     return f"{sample.mean():.3g}{between}" if abs(sample.mean()) < 1000 else f"{sample.mean():,.0f}{between}"
@@ -80,7 +64,7 @@ def table(policies: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
     columns = [name for name in runs[0] if not all(np.isnan(run[name]) for run in runs)]
     lines = ["| policy | " + " | ".join(columns) + " |", "|---" * (1 + len(columns)) + "|"]
     for policy, rows in policies.items():
-        cells = [cell([run[name] for run in rows], largest=name == LARGEST) for name in columns]
+        cells = [cell([run[name] for run in rows]) for name in columns]
         lines.append(" | ".join([f"| {policy}", *cells]) + " |")
     return "\n".join(lines)
 
