@@ -35,7 +35,7 @@ class TaskPlacement(ElasticPolicy):
 
     parameters: ClassVar[tuple[Parameter, ...]] = (PARAMETER_BLOCKS,)
     slotted: ClassVar[bool] = True
-    rule: ClassVar[int]
+    rule: int
     """Score of servers, a rule of `placement_kernels`."""
 
     def __init__(self, parameter_blocks: str = AS_WORLD) -> None:

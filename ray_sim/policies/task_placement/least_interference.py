@@ -15,7 +15,11 @@ from ray_sim.model.slowdown_coefficients import SlowdownCoefficients, parse_coef
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.shared.block_rule_option import PARAMETER_BLOCKS
 from ray_sim.policies.task_placement.gangs import TaskPlacement
-from ray_sim.policies.task_placement.placement_kernels import LEAST_SLOWED, count_beside
+from ray_sim.policies.task_placement.placement_kernels import (
+    LEAST_SLOWED,
+    LEAST_SLOWED_TOGETHER,
+    count_beside,
+)
 from ray_sim.policy_api import ElasticContext, ElasticView, Parameter, Streams
 
 BUNDLED = Path(__file__).with_name("harmony_types.json")
@@ -28,6 +32,16 @@ COEFFICIENTS = Parameter(
     "JSON file of fitted coefficients, from `ray-sim interference PROFILE --samples 2000 -o FILE`; none = "
     "those fitted to the profile harmony_types",
     source="docs/models/baselines.md#least-interference-first",
+)
+
+TIES = Parameter(
+    "ties",
+    "choice",
+    "load",
+    "which of the servers with the least predicted slowdown: load, the least loaded; own_job, that with most "
+    "tasks of the job, then the least loaded",
+    choices=("load", "own_job"),
+    source="docs/models/harmony.md#our-choices",
 )
 
 
@@ -43,16 +57,18 @@ class _Prediction(NamedTuple):
 class LeastInterference(TaskPlacement):
     """Place each task of a gang on the server with the smallest predicted slowdown of its job there.
 
-    Ties: the least loaded server, then the lowest. The prediction is a regression on the numbers of tasks of
+    Ties: `TIES`, then the lowest. The prediction is a regression on the numbers of tasks of
     other jobs, by type.
     """
 
-    parameters: ClassVar[tuple[Parameter, ...]] = (COEFFICIENTS, PARAMETER_BLOCKS)
+    parameters: ClassVar[tuple[Parameter, ...]] = (COEFFICIENTS, TIES, PARAMETER_BLOCKS)
     sees: frozenset[str] = frozenset({"training_profile"})
-    rule: ClassVar[int] = LEAST_SLOWED
 
-    def __init__(self, coefficients: str | None = None, parameter_blocks: str = AS_WORLD) -> None:
+    def __init__(
+        self, coefficients: str | None = None, ties: str = "load", parameter_blocks: str = AS_WORLD
+    ) -> None:
         super().__init__(parameter_blocks)
+        self.rule = LEAST_SLOWED_TOGETHER if ties == "own_job" else LEAST_SLOWED
         self._file = str(BUNDLED) if coefficients is None else coefficients
 
     def input_files(self) -> Mapping[str, Path]:

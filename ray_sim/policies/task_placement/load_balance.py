@@ -18,4 +18,4 @@ class LoadBalance(TaskPlacement):
     name: ClassVar[str] = "load_balance"
     section: ClassVar[str] = "docs/models/baselines.md#gangs-placed-task-by-task (Bao et al., INFOCOM 2019)"
     summary: ClassVar[str] = "fixed gangs, each task on the least loaded server"
-    rule: ClassVar[int] = LEAST_LOADED
+    rule: int = LEAST_LOADED

@@ -12,7 +12,7 @@ from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import F64, I64, Bool
 from ray_sim.kernels.core.job_rows import Rows
 
-LEAST_LOADED, LEAST_LEFT, LEAST_SLOWED = range(3)
+LEAST_LOADED, LEAST_LEFT, LEAST_SLOWED, LEAST_SLOWED_TOGETHER = range(4)
 """Rules: which server is best for a task."""
 
 
@@ -108,7 +108,7 @@ def predict(beside: I64, coefficients: F64, of_type: int, slowdown: F64) -> None
 def _best(servers: Servers, partition: int, quanta: I64, rule: int) -> int:
     """Return the server of the best score with room for one task, the lowest of equals; -1 if none has.
 
-    Scores: load; remaining capacity; predicted slowdown, then load. O(S R).
+    Scores: load; remaining capacity; predicted slowdown, then load, or first the tasks of the job. O(S R).
     """
     best = -1
     for server in range(len(servers.load)):
@@ -119,8 +119,11 @@ def _best(servers: Servers, partition: int, quanta: I64, rule: int) -> int:
                 better = servers.left[server] < servers.left[best]
             else:
                 better = servers.load[server] < servers.load[best]
-                if rule == LEAST_SLOWED and servers.slowdown[server] != servers.slowdown[best]:
+                own, own_best = servers.given[server].sum(), servers.given[best].sum()
+                if rule >= LEAST_SLOWED and servers.slowdown[server] != servers.slowdown[best]:
                     better = servers.slowdown[server] < servers.slowdown[best]
+                elif rule == LEAST_SLOWED_TOGETHER and own != own_best:
+                    better = own > own_best
             if not better:
                 continue
         if _holds(servers, server, quanta):
@@ -184,7 +187,7 @@ def place_gangs(
     n = 0
     rows.ptr[0] = 0
     for i in range(len(gangs.tasks)):
-        if rule == LEAST_SLOWED:
+        if rule >= LEAST_SLOWED:
             predict(servers.beside, coefficients, gangs.of_type[i], servers.slowdown)
         placed[i] = _place(servers, gangs, i, rule)
         if placed[i]:

@@ -18,4 +18,4 @@ class TetrisPacking(TaskPlacement):
     name: ClassVar[str] = "tetris_packing"
     section: ClassVar[str] = "docs/models/baselines.md#gangs-placed-task-by-task (Bao et al., INFOCOM 2019)"
     summary: ClassVar[str] = "fixed gangs, each task on the fullest server where it fits (Tetris in Harmony)"
-    rule: ClassVar[int] = LEAST_LEFT
+    rule: int = LEAST_LEFT

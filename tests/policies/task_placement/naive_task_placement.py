@@ -15,8 +15,8 @@ from ray_sim.policy_api import PARAMETER_SERVER, WORKER, ElasticView
 class NaiveTaskPlacement:
     """What the rule says, task by task over all servers, from what a view shows."""
 
-    def __init__(self, policy: str, world: Any, table: FloatArray) -> None:
-        self.policy, self.world, self.table = policy, world, table
+    def __init__(self, policy: str, world: Any, table: FloatArray, ties: str = "load") -> None:
+        self.policy, self.world, self.table, self.ties = policy, world, table, ties
         self.names = parse_coefficients(BUNDLED.read_bytes(), "bundled").types
 
     def kind(self, job: int) -> int:
@@ -30,7 +30,9 @@ class NaiveTaskPlacement:
                 factor += table[self.kind(job), other] * float(tasks) ** power
         return factor
 
-    def score(self, job: int, server: int, free: IntArray, beside: list[dict[int, int]]) -> tuple[float, ...]:
+    def score(
+        self, job: int, server: int, free: IntArray, beside: list[dict[int, int]], own: int
+    ) -> tuple[float, ...]:
         capacity = self.world.cluster.capacity[server].tolist()
         load = sum(
             (whole - have) / whole for whole, have in zip(capacity, free[server], strict=True) if whole
@@ -40,7 +42,7 @@ class NaiveTaskPlacement:
             return (load,)
         if self.policy == "tetris_packing":
             return (left,)
-        return (self.slowdown(job, beside[server]), load)
+        return (self.slowdown(job, beside[server]), -own if self.ties == "own_job" else 0, load)
 
     def place(
         self, job: int, free: IntArray, up: Sequence[bool], beside: list[dict[int, int]]
@@ -66,7 +68,9 @@ class NaiveTaskPlacement:
                 if not fitting:
                     free[:] = before
                     return None
-                best = min(fitting, key=lambda server: (*self.score(job, server, free, beside), server))
+                own = [sum(asked.get((server, role), 0) for role in (0, 1)) for server in range(len(free))]
+                scores = {server: self.score(job, server, free, beside, own[server]) for server in fitting}
+                best = min(fitting, key=lambda server: (*scores[server], server))
                 free[best] -= demand
                 asked[best, role] = asked.get((best, role), 0) + 1
         return asked

@@ -161,6 +161,16 @@ def test_least_interference_by_hand(policy: str, tmp_path: Path) -> None:
     }
 
 
+def test_ties_of_least_interference_by_hand() -> None:
+    """Two empty servers of 4 CPUs, and 3 workers of 1: nothing slows the job, so both servers are equal.
+
+    The least loaded one is s0, then s1, then s0; with ties to the job's own server all three are on s0.
+    """
+    world = world_of([(3, 0, NO_GPU, NO_GPU)], [0, 0], [4, 4])
+    assert held(run("lif_linear", world)) == {"J1": [("s0", "worker", 2), ("s1", "worker", 1)]}
+    assert held(run("lif_linear", world, ties="own_job")) == {"J1": [("s0", "worker", 3)]}
+
+
 def test_squares_change_the_choice(tmp_path: Path) -> None:
     """Type x is slowed by 0.3 per task of y, and by 0.25 n + 0.1 n^2 by n tasks of z.
 
@@ -235,10 +245,12 @@ POLICIES = {
 }
 
 
-def compared(policy: str, world: World) -> int:
+def compared(policy: str, world: World, **params: str) -> int:
     """Run it, with every decision compared with the twin's; returns those with jobs that waited."""
     bundled = parse_coefficients(BUNDLED.read_bytes(), "bundled")
-    twin = NaiveTaskPlacement(policy, world, bundled.quadratic if policy == "lif_quad" else bundled.linear)
+    twin = NaiveTaskPlacement(
+        policy, world, bundled.quadratic if policy == "lif_quad" else bundled.linear, **params
+    )
     asked = 0
 
     parent: Any = POLICIES[policy]
@@ -253,7 +265,7 @@ def compared(policy: str, world: World) -> int:
             asked += len(view.waiting) > 0
             return decision
 
-    run_world(world, Checked())
+    run_world(world, Checked(**params))
     return asked
 
 
@@ -286,6 +298,10 @@ def random_world(seed: int) -> World:
 @pytest.mark.parametrize("policy", NAMES)
 def test_decisions_are_those_of_a_naive_twin(policy: str) -> None:
     assert sum(compared(policy, random_world(seed)) for seed in range(80)) >= 200
+
+
+def test_the_twin_agrees_where_ties_go_to_the_jobs_own_server() -> None:
+    assert sum(compared("lif_linear", random_world(seed), ties="own_job") for seed in range(30)) >= 70
 
 
 @pytest.mark.parametrize("policy", NAMES)
