@@ -344,6 +344,7 @@ def test_bench_lists_its_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_bench_writes_figures_and_compares_them_with_those_of_before(
     desk: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,7 +161,8 @@ def test_a_command_says_that_it_compiles_before_it_does(desk: Path, command: str
         text=True,
         check=False,
     )
-    first, *rest = ended.stderr.splitlines()
+    # On a busy machine a command has said already that it is at work.
+    first, *rest = [line for line in ended.stderr.splitlines() if " so far)" not in line]
     assert (ended.returncode, first) == (2, COMPILING)
     assert "policy a_online is for chunked jobs" in "".join(rest)
 

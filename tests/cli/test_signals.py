@@ -79,6 +79,8 @@ def test_a_signal_ends_a_command_that_leaves_no_temporary_file(
         process.send_signal(number)
         _, errors = process.communicate()
     assert process.returncode == 128 + number, errors
-    assert [line for line in errors.splitlines() if line] == [f"{number.name}: stopped; again to end at once"]
+    # On a busy machine a command has said already that it is at work.
+    said = [line for line in errors.splitlines() if line and " so far)" not in line]
+    assert said == [f"{number.name}: stopped; again to end at once"]
     assert list((desk / "tmp").iterdir()) == []
     assert not list(desk.glob(".*"))
