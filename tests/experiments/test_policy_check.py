@@ -325,7 +325,9 @@ def test_ctrl_c_shows_what_is_done_and_leaves_no_process(desk: Path, policy: str
         assert command.stdout.readline().startswith("declarations")  # before the check that blocks has ended
         os.killpg(command.pid, signal.SIGINT)  # as a terminal does
         out, err = command.communicate()
-        assert (command.returncode, out, err.strip()) == (130, "", "SIGINT: stopped; again to end at once")
+        # On a busy machine the command has said already that it is at work.
+        said = [line for line in err.splitlines() if line and " so far)" not in line]
+        assert (command.returncode, out, said) == (130, "", ["SIGINT: stopped; again to end at once"])
         assert not _runs(child)
 
 
