@@ -19,9 +19,12 @@ pytestmark = [pytest.mark.ray, pytest.mark.long]
 
 @pytest.fixture(scope="module", autouse=True)
 def _ray() -> Iterator[None]:
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
+    own = not ray.is_initialized()  # else tests of another file in this process have one for the session
+    if own:
+        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
     yield
-    ray.shutdown()
+    if own:
+        ray.shutdown()
 
 
 @pytest.mark.parametrize("agent", [Harmony, LeastLoaded, InTurn])
