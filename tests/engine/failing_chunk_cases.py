@@ -10,8 +10,9 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 from hypothesis import strategies as st
 
+from ray_sim.engine.world import World
 from ray_sim.model.cluster import ChunkDelay
-from tests.chunk_worlds import CLOUD, ChunkJob, Server
+from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_world
 from tests.engine.naive_chunks import ALWAYS, Planned, Times
 from tests.worlds import DOWN, UP, Change
 
@@ -135,3 +136,16 @@ def plan_of(case: Case) -> dict[int, list[Planned]]:
             Planned(number, unit, -1, 0) for unit in range(job.chunks)
         )
     return plan
+
+
+def world_of(case: Case, deadline_factor: float | None = None) -> World:
+    """The world of a case, in slots of a second."""
+    return chunk_world(
+        case.jobs,
+        case.servers,
+        slot_s=1,
+        changes=case.changes,
+        delays=case.delays,
+        preemption_cost_s=case.cost_s,
+        deadline_factor=deadline_factor,
+    )

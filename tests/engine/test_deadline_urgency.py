@@ -16,7 +16,7 @@ from ray_sim.model.result import RunResult
 from ray_sim.model.units import IntArray
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_world, due_us_of, runs_of
-from tests.engine.failing_chunk_cases import BASE, Case, cases, naive_facts, plan_of
+from tests.engine.failing_chunk_cases import BASE, Case, cases, naive_facts, plan_of, world_of
 from tests.engine.naive_a_online import NaiveAOnline
 from tests.figures import chunked_of
 from tests.proofs import instances
@@ -24,18 +24,6 @@ from tests.worlds import DOWN, column_of, fingerprint, replay
 
 SLOTS = 300
 """More than any case below takes."""
-
-
-def world_of(case: Case) -> World:
-    return chunk_world(
-        case.jobs,
-        case.servers,
-        slot_s=1,
-        changes=case.changes,
-        delays=case.delays,
-        preemption_cost_s=case.cost_s,
-        deadline_factor=case.factor,
-    )
 
 
 def naive_world(case: Case, due_us: IntArray, *, counted: bool) -> NaiveAOnline:
@@ -56,7 +44,7 @@ def due_at(world: World, *due_s: float) -> World:
 
 def assert_as_naive(case: Case, *, counted: bool = True) -> RunResult:
     """Every chunk runs in the slots in which the naive simulator runs it, with any number of sites."""
-    world = world_of(case)
+    world = world_of(case, deadline_factor=case.factor)
     params = {"deadlines": "danger", "slack": case.slack, "preempt": case.preempt}
     params["uploads"] = "counted" if counted else "ignored"
     result = replay(world, create_policy("a_online", params))

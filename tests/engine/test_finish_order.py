@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 
 from ray_sim.policies.registry import create_policy
-from tests.chunk_worlds import chunk_world, runs_of
-from tests.engine.failing_chunk_cases import Case, cases, naive_facts, plan_of
+from tests.chunk_worlds import runs_of
+from tests.engine.failing_chunk_cases import Case, cases, naive_facts, plan_of, world_of
 from tests.engine.naive_finish_order import Key, NaiveFinishOrder, attained, remaining
 from tests.proofs import instances
 from tests.worlds import fingerprint, replay
@@ -24,14 +24,7 @@ SLOTS = 400
 def test_every_chunk_runs_in_the_slots_of_the_naive_simulator_with_any_number_of_sites(
     policy: str, key: Key | None, case: Case
 ) -> None:
-    world = chunk_world(
-        case.jobs,
-        case.servers,
-        slot_s=1,
-        changes=case.changes,
-        delays=case.delays,
-        preemption_cost_s=case.cost_s,
-    )
+    world = world_of(case)
     params = {} if key is None else {"preempt": case.preempt}
     result = replay(world, create_policy(policy, params))
     twin = NaiveFinishOrder(**naive_facts(case), overtake=key is not None and case.preempt, key=key)

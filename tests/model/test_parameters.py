@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +21,9 @@ ALL = (
 
 def test_a_kind_that_is_none_is_refused() -> None:
     kinds = "bool, int, float, choice, floats, text"
+    kind: Any = "real"
     with pytest.raises(InvalidInputError, match=f"parameter scale: kind must be one of {kinds}, got 'real'"):
-        Parameter("scale", "real", 1.0, "how much")  # type: ignore[arg-type]
+        Parameter("scale", kind, 1.0, "how much")
 
 
 def test_what_is_not_given_has_its_default() -> None:
