@@ -6,8 +6,9 @@ Run it in this folder, after the sweeps. Trainings with one name and several see
 
 The interval is of the mean over trainings i and workloads j of 100 (JCT_ij / JCT_j of the baseline - 1),
 with trainings and workloads drawn at random: variance s_i^2 / n_i + s_j^2 / n_j of the means of trainings and
-of workloads, degrees of freedom by Satterthwaite (Biometrics Bulletin, 1946). The variance counts chance that
-is neither of a training nor of a workload twice, so the interval is rather too wide than too narrow.
+of workloads, degrees of freedom by Satterthwaite (Biometrics Bulletin, 1946). A baseline of several trainings is
+their mean JCT on each workload, and the variance of that mean is added. The variance counts chance that is
+neither of a training nor of a workload twice, so the interval is rather too wide than too narrow.
 """
 
 from __future__ import annotations
@@ -40,31 +41,31 @@ def mean_jcts(sources: list[str]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=columns, orient="row").sort("place", "name", "training", "seed")
 
 
-def crossed_interval(values: FloatArray) -> tuple[float, float]:
-    """95 % interval of the mean of (trainings, workloads), both drawn at random; one training is given."""
-    parts = [
-        (means.var(ddof=1) / len(means), len(means) - 1)
-        for means in (values.mean(axis=1), values.mean(axis=0))
-        if len(means) > 1
-    ]
+def crossed_interval(percent: FloatArray, base_percent: FloatArray) -> tuple[float, float]:
+    """95 % interval of the mean of (trainings, workloads), all drawn at random; one training is given.
+
+    ``base_percent`` holds the trainings of the baseline, in percent of their own mean on each workload.
+    """
+    groups = percent.mean(axis=1), percent.mean(axis=0), base_percent.mean(axis=1)
+    parts = [(means.var(ddof=1) / len(means), len(means) - 1) for means in groups if len(means) > 1]
     variance = sum(part for part, _ in parts)
     freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts) if variance else 1.0
     half = float(stats.t.ppf(0.975, freedom)) * math.sqrt(variance)
-    return float(values.mean()) - half, float(values.mean()) + half
+    return float(percent.mean()) - half, float(percent.mean()) + half
 
 
 def print_place(runs: pl.DataFrame, baseline: str) -> None:
     """Print a row for each policy or kind of training at one place."""
-    matrices: dict[str, list[FloatArray]] = defaultdict(list)
+    rows: dict[str, list[FloatArray]] = defaultdict(list)
     for (name, _), part in runs.group_by("name", "training", maintain_order=True):
-        matrices[str(name)].append(part["jct_s"].to_numpy())
-    base = matrices[baseline][0]
-    for name, found in matrices.items():
-        jcts = np.stack(found)
+        rows[str(name)].append(part["jct_s"].to_numpy())
+    matrices = {name: np.stack(found) for name, found in rows.items()}
+    base = matrices[baseline].mean(axis=0)
+    for name, jcts in matrices.items():
         percent = 100 * (jcts / base - 1)
-        low, high = crossed_interval(percent)
+        low, high = crossed_interval(percent, 100 * (matrices[baseline] / base - 1))
         told = "" if name == baseline else f"{percent.mean():+.0f} [{low:.0f}, {high:.0f}]"
-        print(f"| {name} | {len(found)} | {jcts.mean():,.0f} | {told} |")
+        print(f"| {name} | {len(jcts)} | {jcts.mean():,.0f} | {told} |")
 
 
 def main() -> None:

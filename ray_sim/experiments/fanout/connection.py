@@ -193,11 +193,13 @@ def _join(address: str) -> None:
         _knock(*server)
     # If this process is a job, its environment is kept, apart from the number of threads.
     os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")
+    # The workers run the code of this process, even if another version is installed there. Bytecode, which
+    # other processes write meanwhile, would change the digest by which Ray knows the code.
+    code = {"py_modules": [str(path) for path in _own_code()], "excludes": ["__pycache__"]}
     join = partial(
         ray.init,
         address=address,
-        # The workers run the code of this process, even if another version is installed there.
-        runtime_env={"env_vars": _ONE_THREAD, "py_modules": [str(path) for path in _own_code()]},
+        runtime_env={"env_vars": _ONE_THREAD, **code},
         logging_level=logging.ERROR,
         log_to_driver=False,
     )
