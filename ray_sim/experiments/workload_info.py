@@ -236,7 +236,8 @@ def _overload_text(name: str, load: ResourceLoad) -> str:
     assert backlog is not None
     claim = f"some job never ends ({name})"
     if load.jobs_must_wait:
-        loaded = f"offered load {_load_text(load.offered_load, '.2f')} ({name})"
+        text = _load_text(load.offered_load, ".2f")
+        loaded = f"offered load {'just above 1' if text == '1.00' else text} ({name})"
         claim = f"{loaded}, so some job waits under every policy that rejects none"
     if not backlog.at_last_submission_h:
         return claim

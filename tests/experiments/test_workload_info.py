@@ -48,6 +48,13 @@ def info(
     return describe_workload(directory / "w.parquet", cluster)
 
 
+def test_a_load_that_rounds_to_1_is_said_to_be_above_it(tmp_path: Path) -> None:
+    # Hourly jobs that take 1 / 0.999 h: 4 (998 + 0.999) GPU-hours of 4 * 0.999 * 999 in 999 h, 1.001.
+    found = info(tmp_path, [4] * 1000, None, cluster_of([2, 2], speed=[0.999, 0.999]))
+    assert dict(found.rows())["offered load in the span, gpu"] == "1.001"
+    assert found.warnings[0].startswith("cluster small: offered load just above 1 (gpu), so some job waits")
+
+
 def test_where_some_job_must_wait_it_is_warned(tmp_path: Path) -> None:
     found = info(tmp_path, [4, 4, 4, 4], None, cluster_of([2, 2], speed=[0.5, 0.5]))
     # In 3 h at half speed the jobs can do 4 + 4 + 2 + 0 GPU-hours, the servers 2 an hour: 10 / 6. At 3 h,
