@@ -34,7 +34,7 @@ export MLFLOW_SERVER_ENABLE_JOB_EXECUTION := false
 # The theme's notice about a successor of mkdocs.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help demo ui test test-quick test-long docs docs-check test-all fingerprint fuzz lint bench lock clean
+.PHONY: help demo ui test test-quick test-long docs docs-check test-all fingerprint fuzz lint size bench lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -49,6 +49,7 @@ help:
 	@echo "make fingerprint  compare small runs of every policy with the recorded ones (RENEW=1 records them anew)"
 	@echo "make fuzz         damaged traces, maps, sweeps and command lines: no traceback, no hang, no lost row"
 	@echo "make lint         ruff, mypy, import contracts"
+	@echo "make size         lines, files, imports and words beside their budgets"
 	@echo "make bench        the benchmarks"
 	@echo "make lock         renew the lock files from pyproject.toml"
 	@echo "make clean        remove .venv, demo/ and all caches"
@@ -97,6 +98,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Lines, files, imports and words beside their budgets.
+size: $(READY)
+	$(BIN)/python tests/size.py
 
 bench: $(READY)
 	$(RAY_SIM) bench
