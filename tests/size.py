@@ -73,10 +73,10 @@ def longest_chain(names: list[str]) -> list[str]:
     }
 
     @cache
-    def chain(module: str) -> tuple[str, ...]:
-        return (module, *max((chain(each) for each in imports[module] - {module}), key=len, default=()))
+    def chain(module: str) -> list[str]:
+        return [module, *max((chain(each) for each in imports[module] - {module}), key=len, default=())]
 
-    return list(max((chain(module) for module in modules), key=len))
+    return max((chain(module) for module in modules), key=len)
 
 
 def sizes() -> dict[str, int]:
