@@ -23,7 +23,7 @@ import typer
 import yaml
 
 from ray_sim.cli import main
-from ray_sim.cli.app import app
+from ray_sim.cli.app import application
 from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.model.errors import RaySimError
 from tests.damaged import PIECES
@@ -162,7 +162,7 @@ _FOREIGN = {"--fleet", "--address", "--help", "--list"}
 
 def commands(rng: np.random.Generator, desk: Desk) -> Callable[[], object]:
     """A command line of options that the command has, with values that it may not."""
-    group: Any = typer.main.get_command(app)
+    group: Any = typer.main.get_command(application())
     name = str(chosen(rng, COMMANDS))
     line = [name]
     workload, out = "week.parquet", "out.parquet"

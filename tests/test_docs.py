@@ -17,7 +17,7 @@ import typer
 import yaml
 
 from docs.website.generated import GENERATED
-from ray_sim.cli.app import app
+from ray_sim.cli.app import application
 from ray_sim.engine.world_parameters import WORLD_PARAMETERS
 from ray_sim.environments import ENVIRONMENTS
 from ray_sim.experiments.inputs.cluster_file import _Servers
@@ -93,7 +93,7 @@ def _commands(page: Path) -> list[list[str]]:
 @cache
 def _options() -> dict[str, frozenset[str]]:
     """Options of each command."""
-    group = typer.main.get_group(app)
+    group = typer.main.get_group(application())
     return {
         name: frozenset(["--help", *(option for each in command.params for option in each.opts)])
         for name, command in group.commands.items()

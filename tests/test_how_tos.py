@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from ray_sim.cli.app import app
+from ray_sim.cli.app import application
 from tests.conftest import COMMAND
 from tests.page_commands import REPOSITORY, copy_project, files_of, run_steps, steps_of
 
@@ -73,7 +73,7 @@ def test_every_command_of_the_docs_is_run_by_a_test_or_has_a_reason() -> None:
 
 def test_every_command_of_the_docs_is_one_that_the_command_line_knows() -> None:
     commands = {command for page in _pages() for command in _commands(page)}
-    group = typer.main.get_group(app)
+    group = typer.main.get_group(application())
     assert len(commands) > 100
     assert {command: error for command in commands if (error := _usage_error(command, group))} == {}
 

@@ -10,11 +10,14 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from ray_sim import __version__
 from ray_sim.cli.arena import arena
@@ -47,13 +50,6 @@ from ray_sim.interruption import interruptible
 from ray_sim.model.errors import InvalidInputError, RaySimError
 from ray_sim.model.text import shown
 
-app = typer.Typer(
-    name="ray-sim",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
 
 def _print_version(asked: bool) -> None:
     if asked:
@@ -61,7 +57,6 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _common(
     version: Annotated[
         bool,
@@ -71,36 +66,54 @@ def _common(
     """Replay real traces of distributed-training jobs under any scheduler, on any cluster."""
 
 
-COMMANDS = (
-    convert,
-    synth,
-    enrich,
-    failures,
-    links,
-    interference,
-    info,
-    formats,
-    clusters,
-    worlds,
-    policies,
-    run,
-    sweep,
-    plan,
-    arena,
-    reproduce,
-    train,
-    log,
-    report,
-    explain,
-    diff,
-    compare,
-    check_policy,
-    bench,
-)
-"""Commands in the order of --help, which is the order of a study."""
+GROUPS = {
+    "Everyday commands": (convert, info, run, sweep, compare, report, explain, plan),
+    "Inputs": (synth, enrich, failures, links, interference, clusters, formats, worlds, policies),
+    "Papers and development": (arena, reproduce, train, log, diff, check_policy, bench),
+}
+"""Commands in the groups and order of --help."""
 
-for command in COMMANDS:
-    app.command()(command)
+COMMANDS = tuple(chain.from_iterable(GROUPS.values()))
+
+
+ONE_SENTENCE = 200
+"""Letters of a command in the list; more than any has."""
+
+
+class _Groups(TyperGroup):
+    """The commands in the help, by group."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(map(len, self.commands))
+        for title, commands in GROUPS.items():
+            named = [(_name(command), self.commands.get(_name(command))) for command in commands]
+            rows = [
+                (name.ljust(width), command.get_short_help_str(ONE_SENTENCE))
+                for name, command in named
+                if command is not None
+            ]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+def _name(command: Callable[..., None]) -> str:
+    return command.__name__.replace("_", "-")
+
+
+def application(commands: Iterable[Callable[..., None]] = COMMANDS) -> typer.Typer:
+    """The application with these commands; a start with one of them saves the time to build the others."""
+    made = typer.Typer(
+        cls=_Groups,
+        name="ray-sim",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    made.callback()(_common)
+    for command in commands:
+        made.command()(command)
+    return made
+
 
 ALLOCATIONS_PER_COLLECTION = 200_000
 """New objects after which garbage is collected; Python's default is 700."""
@@ -161,6 +174,8 @@ def _answered(arguments: list[str]) -> int:
     silent = sys.stderr.isatty() or "--json" in arguments
     try:
         with nullcontext() if silent else beating(" ".join(["ray-sim", *arguments[:1]]), say):
+            asked = [command for command in COMMANDS if _name(command) in arguments[:1]]
+            app = application(asked or COMMANDS)
             code = app(args=arguments, prog_name="ray-sim", standalone_mode=False)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)

@@ -133,7 +133,9 @@ def run(
     stop_at = time.monotonic() + (stop_after_s or math.inf)
     limit = time_limit(None if stop_after_s is None else stop_after_s + LAST_S)
     over = "" if stop_after_s is None else f", or it ran on after --stop-after-s {stop_after_s:g}"
-    words = f"error: this process ended without a result: its policy crashed or ended it, or it was killed{over}"
+    words = (
+        f"error: this process ended without a result: its policy crashed or ended it, or it was killed{over}"
+    )
     witness = last_words(words) if ":" in scenario.policy or over else nullcontext()
     with witness, limit, interruptible() as interruption, progress(name, quiet=json_output) as report:
         snapshot = SnapshotFile(

@@ -191,7 +191,7 @@ def test_a_thread_that_a_policy_leaves_ends_with_the_command(harmful: str) -> No
 def test_a_signal_while_the_options_are_read_has_its_exit_code(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("ray_sim.cli.app.app", lambda **_: os.kill(os.getpid(), number))
+    monkeypatch.setattr("ray_sim.cli.app.application", lambda _: lambda **_: os.kill(os.getpid(), number))
     assert main(["formats"]) == 128 + number
     assert capsys.readouterr().err.splitlines()[-1] == f"{number.name}: stopped; again to end at once"
 
@@ -212,7 +212,7 @@ def test_a_signal_in_a_callback_of_the_compiler_comes_after_it(
         signal.pause()
         done.append("command")
 
-    monkeypatch.setattr("ray_sim.cli.app.app", command)
+    monkeypatch.setattr("ray_sim.cli.app.application", lambda _: command)
     assert main(["formats"]) == 143
     assert done == ["callback"]
     assert capsys.readouterr().err.splitlines()[-1] == "SIGTERM: stopped; again to end at once"
