@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from ray_sim.contract.announced_worlds import (
@@ -68,21 +69,24 @@ class Worlds:
     """What disturbs the disturbed worlds, after the word "with"."""
 
 
+_JOBS = 40
+"""Jobs of a busy or disturbed world: enough that they queue, and few enough for a check of seconds."""
+
 _WHOLE = Worlds(
-    busy=busy_world,
-    disturbed=lambda seed: failing_world(seed=seed),
+    busy=partial(busy_world, _JOBS),
+    disturbed=partial(failing_world, _JOBS),
     edge_cases=lambda: {name: (world, True) for name, world in edge_cases().items()},
     with_longer_run_times=with_longer_runs,
 )
 _CHUNKED = Worlds(
-    busy=busy_chunks,
-    disturbed=lambda seed: failing_chunks(seed=seed),
+    busy=partial(busy_chunks, _JOBS),
+    disturbed=partial(failing_chunks, _JOBS),
     edge_cases=chunk_edge_cases,
     with_longer_run_times=with_longer_chunks,
 )
 _ELASTIC = Worlds(
-    busy=busy_elastic,
-    disturbed=lambda seed: failing_elastic(seed=seed),
+    busy=partial(busy_elastic, _JOBS),
+    disturbed=partial(failing_elastic, _JOBS),
     edge_cases=lambda: {name: (world, True) for name, world in elastic_edge_cases().items()},
     with_longer_run_times=with_more_samples,
 )
