@@ -123,7 +123,7 @@ def test_the_sites_navigation_has_every_page_once_and_the_index_of_docs_leads_to
     asked = {page for page in written if not page.startswith("decisions/")}
     assert asked - set(listed) == set()
     notebooks = {path.with_suffix(".md").relative_to(docs).as_posix() for path in docs.rglob("*.ipynb")}
-    assert set(listed) - asked == GENERATED.keys() | notebooks
+    assert set(listed) - asked == (GENERATED.keys() - {"decisions/index.md"}) | notebooks
     indices = [docs / name for name in ("README.md", "models/README.md", "traces/README.md")]
     assert {docs / page for page in asked} - set(indices[:1]) <= set().union(*map(_linked, indices))
 
