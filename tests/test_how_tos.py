@@ -19,8 +19,8 @@ DOCS = REPOSITORY / "docs"
 HOW_TOS = (
     *("own_policies.md", "running.md", "sweeps.md", "compare.md", "clusters.md", "planning.md", "reports.md"),
     *("mlflow.md", "policies.md", "announced.md", "workloads.md", "training.md", "engine.md", "install.md"),
-    *("certificates.md", "models/interference.md", "policies/a_online.md", "policies/harmony.md"),
-    *("policies/oasis.md", "policies/optimus.md", "policies/pd_ors.md", "policies/posted_price.md"),
+    *("certificates.md", "models/interference.md", "models/a_online.md", "models/harmony.md"),
+    *("models/oasis.md", "models/optimus.md", "models/pd_ors.md", "models/posted_price.md"),
 )
 RUN_BY_OTHER_TESTS = ("start.md", "own_csv.md", "README.md")
 """Pages whose commands `tests.test_readme` runs."""

@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
         raise
     raise PyTorchMissingError(
         "training needs PyTorch, which is not installed: pip install 'ray_sim[learn]' "
-        "(docs/policies/harmony.md#training names the index of its CPU build)"
+        "(docs/training_harmony.md#pytorch names the index of its CPU build)"
     ) from error
 
 __all__ = ["PyTorchMissingError", "Tensor", "nn", "one_thread", "torch"]

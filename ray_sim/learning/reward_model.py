@@ -1,7 +1,7 @@
 """Harmony's reward model: the speed of each job from the placement of all, by a fitted network.
 
 The networks here have their batch normalisation folded into weights and are computed by numpy;
-`ray_sim.learning.reward_training` fits them. docs/models/harmony_offline.md has both forms.
+`ray_sim.learning.reward_training` fits them. docs/training_harmony.md has both forms.
 
 Source: Bao, Peng, Wu: Deep Learning-based Job Placement in Distributed Machine Learning Clusters, INFOCOM
 2019; the shared form is ours.

@@ -2,7 +2,7 @@
 
 A sample is what all running jobs of a cluster hold at an instant. The traces come from a mixture of
 heuristics with noise (Bao, Peng, Wu: Deep Learning-based Job Placement in Distributed Machine Learning
-Clusters, INFOCOM 2019); which heuristics and how much noise is ours, see docs/models/harmony_offline.md.
+Clusters, INFOCOM 2019); which heuristics and how much noise is ours, see docs/training_harmony.md.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class AOnline(GreedyDispatch):
             "danger: chunks of a job in danger of missing its deadline go before all others, earliest "
             "deadline first; none: deadlines are ignored, as published",
             choices=("none", "danger"),
-            source="docs/policies/a_online.md#parameters",
+            source="docs/models/a_online.md#parameters",
         ),
         Parameter(
             "slack",
@@ -108,7 +108,7 @@ class AOnline(GreedyDispatch):
             "times the time that its chunks still need",
             minimum=1.0,
             exclusive=True,
-            source="docs/policies/a_online.md#parameters",
+            source="docs/models/a_online.md#parameters",
         ),
     )
 

@@ -11,7 +11,7 @@ UNFINISHED = Parameter(
     "action when a job is not done at the end of its plan, e.g. if it trains slower than planned. leave: "
     "none; extend: plan the rest of the work like an arriving job, at the current prices",
     choices=("leave", "extend"),
-    source="docs/policies/pd_ors.md#what-the-paper-leaves-out",
+    source="docs/models/pd_ors.md#what-the-paper-leaves-out",
 )
 REPLAN = Parameter(
     "replan",
@@ -20,7 +20,7 @@ REPLAN = Parameter(
     "action when servers are lost. none: plans stay, on the remaining servers; failed: plans on lost servers "
     "are cancelled and the rest of the work is planned again; no plan uses lost servers",
     choices=("none", "failed"),
-    source="docs/policies/pd_ors.md#what-the-paper-leaves-out",
+    source="docs/models/pd_ors.md#what-the-paper-leaves-out",
 )
 IDLE = Parameter(
     "idle",
@@ -29,7 +29,7 @@ IDLE = Parameter(
     "use of capacity that no plan uses in a slot. leave: it stays idle; give: admitted jobs get more workers "
     "and parameter servers, in job order, if they train faster with them",
     choices=("leave", "give"),
-    source="docs/policies/pd_ors.md#what-the-paper-leaves-out",
+    source="docs/models/pd_ors.md#what-the-paper-leaves-out",
 )
 PRICE_SPAN = Parameter(
     "price_span",
