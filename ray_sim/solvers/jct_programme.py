@@ -2,7 +2,7 @@
 
 The solver only proposes prices of the resources. The bound is the dual value at these prices, in continuous
 time, so neither the cells of the programme nor errors of the solver can invalidate it. Proof:
-docs/models/certificates.md#b4.
+docs/certificates.md#b4.
 """
 
 from __future__ import annotations

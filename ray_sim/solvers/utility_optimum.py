@@ -101,7 +101,7 @@ def utility_optimum(jobs: Sequence[SlotJob], capacity: IntArray, limits: SearchL
 
     Source: constraints (3) to (7) of Yu et al., Toward Efficient Online Scheduling for Distributed Machine
     Learning Systems, 2021, with a 0/1 variable for each completion slot;
-    docs/models/certificates.md#exact-optimum.
+    docs/certificates.md#exact-optimum.
     """
     _check(jobs, capacity)
     check_size(jobs, len(capacity))

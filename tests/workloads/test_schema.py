@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from workloads.schema import BY_NAME, COLUMNS, SCHEMA, SORT_KEY, Column, ColumnOrigin, with_all_columns
 from workloads.statement_columns import STATEMENT_COLUMNS
@@ -12,13 +13,13 @@ from workloads.training_columns import TRAINING_COLUMNS
 GUIDE = Path(__file__).parents[2] / "docs" / "workloads.md"
 
 
-def columns_markdown() -> str:
-    """The table of columns that the guide must hold."""
+def columns_markdown(layer: ColumnOrigin) -> str:
+    """The table of a layer's columns that the guide must hold."""
     lines = [
-        "| column | type | unit | range | null means | meaning | layer |",
-        "|---|---|---|---|---|---|---|",
+        "| column | type | unit | range | null means | meaning |",
+        "|---|---|---|---|---|---|",
     ]
-    for column in COLUMNS:
+    for column in (each for each in COLUMNS if each.layer == layer):
         cells = (
             f"`{column.name}`",
             str(column.dtype),
@@ -26,7 +27,6 @@ def columns_markdown() -> str:
             _range_text(column),
             column.null or "never null",
             column.meaning,
-            column.layer,
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -46,10 +46,11 @@ def _power_text(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(float(value))
 
 
-def test_the_guides_table_of_columns_is_the_schemas() -> None:
+@pytest.mark.parametrize("layer", ColumnOrigin)
+def test_the_guides_table_of_a_layers_columns_is_the_schemas(layer: ColumnOrigin) -> None:
     text = GUIDE.read_text(encoding="utf-8")
-    table = text.split("<!-- columns -->\n")[1].split("<!-- /columns -->")[0]
-    assert table == columns_markdown()
+    table = text.split(f"<!-- columns of {layer} -->\n")[1].split("<!-- /columns -->")[0]
+    assert table == columns_markdown(layer)
 
 
 def test_names_are_unique_and_rows_are_ordered_by_columns_of_the_schema() -> None:
@@ -63,9 +64,8 @@ def test_every_number_has_a_range() -> None:
 
 
 def test_a_range_is_shown_as_powers_of_two_only_where_it_is_some() -> None:
-    cells = {
-        line.split("|")[1].strip(" `"): line.split("|")[4].strip() for line in columns_markdown().splitlines()
-    }
+    lines = columns_markdown(ColumnOrigin.PROFILE).splitlines()
+    cells = {line.split("|")[1].strip(" `"): line.split("|")[4].strip() for line in lines}
     # 1 - 2^-40 is no power of two; 0.5 = 2^-1 would be half of it.
     assert cells["loss_drop"] == f"0 .. {1 - 2**-40!r}"
     assert cells["trained_share"] == "2^-40 .. 1"

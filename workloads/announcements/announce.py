@@ -1,7 +1,7 @@
 """Announce the jobs of a trace: draw births, values and outlooks from a profile.
 
 A trace has one realised arrival and duration of each job. An outlook is a distribution of which they are one
-draw (lognormal), or what the same owner's earlier jobs took (history); see docs/announced.md.
+draw (lognormal), or what the same owner's earlier jobs took (history); see docs/engine.md#announced-jobs.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def around_realised(
     -------
     the distributions, and (J,) the drawn k
 
-    Source: ours, see docs/announced.md; the paper takes the distribution as given.
+    Source: ours, see docs/engine.md#announced-jobs; the paper takes the distribution as given.
     """
     nodes, weights = error_points(points)
     drawn, _ = choose(weights.tolist(), uniform)

@@ -1,7 +1,7 @@
 """Announcement profiles: how births, values and outlooks are drawn.
 
 `ray_sim/experiments/inputs/announcement_file.py` reads them from YAML, `announce` draws by them. A new field
-needs a key there and a line in docs/announced.md. A field without a default changes nothing that is drawn
+needs a key there and a line in docs/engine.md. A field without a default changes nothing that is drawn
 only if the draws of the others keep their keys.
 """
 

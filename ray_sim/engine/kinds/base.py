@@ -52,7 +52,7 @@ BOUND_CELLS = KindParameter(
         None,
         "largest number of variables (jobs x time steps) of the linear programme for bound B4 on the mean "
         "completion time. none = the certificate has no B4",
-        source="docs/models/certificates.md#b4",
+        source="docs/certificates.md#b4",
         minimum=100,
     ),
     "is about a bound for rigid and elastic jobs",

@@ -9,7 +9,7 @@ Modules: `commands` changes the rows as a policy decides, `instants` advances th
 `worker_queues` and `row_progress` hold the steps of both, `increments` prices a chunk that is not dispatched.
 
 Source: Wang et al., Preemptive Scheduling for Distributed ML Jobs in Edge-Cloud Networks, IEEE JSAC 2022
-(A_online), problem (2); docs/models/a_online.md#problem. docs/symbols.md lists the symbols.
+(A_online), problem (2); docs/models/a_online.md#problem. docs/glossary.md lists the symbols.
 """
 
 from __future__ import annotations

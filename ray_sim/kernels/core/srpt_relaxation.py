@@ -1,6 +1,6 @@
 """Preemptive schedule of one machine, one job at a time: the relaxation behind the bounds on JCT.
 
-docs/models/certificates.md#lower-bounds-on-the-mean-completion-time explains its use.
+docs/certificates.md#the-three-bounds explains its use.
 """
 
 from __future__ import annotations

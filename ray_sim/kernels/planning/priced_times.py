@@ -1,6 +1,6 @@
 """Least cost of jobs that buy time at prices: the dual value behind the bound B4 on the mean JCT.
 
-docs/models/certificates.md#b4 has the programme and the proof.
+docs/certificates.md#b4 has the programme and the proof.
 """
 
 from __future__ import annotations

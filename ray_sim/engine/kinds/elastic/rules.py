@@ -121,7 +121,7 @@ OPTIMUM_NODES = KindParameter(
         None,
         "maximum number of nodes in the search for the exact optimum of utility in whole slots, which the "
         "certificate then has; for few jobs, slots and servers under truth=pd_ors. none = no search",
-        source="docs/models/certificates.md#exact-optimum; Yu et al. compare with an offline optimum",
+        source="docs/certificates.md#exact-optimum; Yu et al. compare with an offline optimum",
         minimum=1,
     ),
     "the exact optimum knows how jobs train there only",
