@@ -23,7 +23,7 @@ BUDGETS = {
     "files of Python": 690,
     f"files under {SHORT} lines": 112,
     "modules in the longest import chain": 36,
-    "lines of tests": 68_600,
+    "lines of tests": 68_700,
     "words of docs outside decisions": 120_500,
 }
 
