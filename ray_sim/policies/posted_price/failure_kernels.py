@@ -47,7 +47,7 @@ class JobRows(NamedTuple):
 
 
 class PointRows(NamedTuple):
-    """Points of the supports of active jobs, (m,) each; as in `ray_sim.policies.posted_price.plan.Plan`."""
+    """Points of the supports of active jobs, (m,) each; sorted by (arrival, signal, duration)."""
 
     arrival: I64
     duration: I64
@@ -74,8 +74,13 @@ class SamplePaths(NamedTuple):
     """(W,) work space: loads of one path."""
 
 
+def ring_size(rounds: int) -> int:
+    """Smallest power of two, at least 64, that is not below a number of rounds."""
+    return max(64, 1 << max(rounds - 1, 0).bit_length())
+
+
 @kernel
-def _settle(jobs: JobRows, points: PointRows, slot: int) -> None:
+def settle(jobs: JobRows, points: PointRows, slot: int) -> None:
     """Note in which round the job's remaining points say something; a job that will not start has none."""
     at = jobs.low[slot]
     if at < jobs.high[slot] and jobs.arrived[slot] == 1 and points.start[at] == NEVER_ROUND:
@@ -123,12 +128,6 @@ def _keep_later(jobs: JobRows, points: PointRows, slot: int, round_: int, longes
         jobs.low[slot], jobs.high[slot] = more, more + 1
 
 
-@kernel
-def settle_new(jobs: JobRows, points: PointRows, slot: int) -> None:
-    """Set ``next_observation`` of a job that was appended."""
-    _settle(jobs, points, slot)
-
-
 @outlined
 def narrow(
     jobs: JobRows,
@@ -161,14 +160,14 @@ def narrow(
         slot = arrived[i]
         if jobs.low[slot] < jobs.high[slot]:
             _keep_arrival(jobs, points, slot, round_, signals[i])
-            _settle(jobs, points, slot)
+            settle(jobs, points, slot)
             jobs.narrowings[slot] += 1
             changed[n] = slot
             n += 1
     for slot in range(count):
         if jobs.next_observation[slot] <= round_:
             _keep_later(jobs, points, slot, round_, longest)
-            _settle(jobs, points, slot)
+            settle(jobs, points, slot)
             jobs.narrowings[slot] += 1
             changed[n] = slot
             n += 1
@@ -176,24 +175,12 @@ def narrow(
 
 
 @kernel
-def add_load(load: I64, points: PointRows, point: int, since: int, nodes: int) -> int:
-    """Add nodes in the rounds from ``since`` on in which a point runs; O(its duration).
-
-    Parameters
-    ----------
-    load : (W,) by round modulo W, a power of two
-
-    Returns
-    -------
-    the largest new load of these rounds, 0 if there are none
-    """
-    start, largest = points.start[point], 0
+def add_load(load: I64, points: PointRows, point: int, since: int, nodes: int) -> None:
+    """Add nodes in the rounds from ``since`` on in which a point runs, by round modulo a power of two."""
+    start = points.start[point]
     if start < NEVER_ROUND:
         for round_ in range(max(start, since), start + points.duration[point]):
-            at = round_ & (len(load) - 1)
-            load[at] += nodes
-            largest = max(largest, load[at])
-    return largest
+            load[round_ & (len(load) - 1)] += nodes
 
 
 @kernel

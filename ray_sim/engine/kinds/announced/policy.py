@@ -6,11 +6,11 @@ for every `Policy`.
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from collections.abc import Callable
+from typing import ClassVar
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.kinds.announced.context import AnnouncedContext
-from ray_sim.engine.kinds.announced.view import AnnouncedView
+from ray_sim.engine.kinds.announced.view import AnnouncedContext, AnnouncedView
 from ray_sim.engine.wake import Wake
 from ray_sim.model.quotes import Quotes
 from ray_sim.model.units import IntArray
@@ -18,13 +18,6 @@ from ray_sim.model.welfare_audit import AuditedJobs, MechanismRecord
 
 ANNOUNCED = "announced"
 """Value of `Policy.schedules` of policies for announced jobs."""
-
-
-class MechanismAudit(Protocol):
-    """Record of a run under audit."""
-
-    def record(self) -> MechanismRecord:
-        """What was recorded, at the end of the run."""
 
 
 class AnnouncedPolicy(Policy[AnnouncedContext, AnnouncedView]):
@@ -37,10 +30,10 @@ class AnnouncedPolicy(Policy[AnnouncedContext, AnnouncedView]):
     sees: frozenset[str] = frozenset({"statements"})
     wake_on: Wake = Wake.SLOT | Wake.COMPLETION
 
-    def audited(self, jobs: AuditedJobs) -> MechanismAudit | None:
+    def audited(self, jobs: AuditedJobs) -> Callable[[], MechanismRecord] | None:
         """Record the run that follows for `ray-sim run --audit`; None for policies without prices.
 
-        Called before `start`; decisions must be the same.
+        Called before `start`; decisions must be the same. What it returns gives the record after the run.
         """
         return None
 
