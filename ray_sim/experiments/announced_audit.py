@@ -97,16 +97,17 @@ def audit_run(
     if record is None:
         return audit
     chosen = np.arange(len(world.table)) if counted is None else np.flatnonzero(counted)
-    gains = misreport_gains(world, new_policy, _sample(chosen, request, seed), request, seed)
+    sample = _sample(chosen, request, seed)
+    regret, exact, error = misreport_gains(world, new_policy, sample, request, seed)
     bounds, relaxed = facts.bounds, record.relaxed / NANO
     declared = (bounds.concurrency, bounds.duration, bounds.delay)
     return replace(
         audit,
         eviction_line=eviction_line(facts.nodes, relaxed, *declared, record.least_failure),
-        sampled_jobs=gains.sampled_jobs,
-        exact_jobs=gains.exact_jobs,
-        estimate_error=gains.estimate_error,
-        regret=gains.figures,
+        sampled_jobs=len(sample),
+        exact_jobs=len(sample) if exact else 0,
+        estimate_error=error,
+        regret=regret,
         regret_bound=record.regret_bound,
     )
 
@@ -119,7 +120,7 @@ def _recorded(world: World, policy: Policy, seed: int) -> tuple[MechanismRecord 
     if not isinstance(policy, AnnouncedPolicy):
         return None, None
     jobs = AnnouncedFacts.in_world(world).statements
-    audit = policy.audited(AuditedJobs(jobs.true, jobs.arrival, jobs.duration, jobs.signal))
+    audit = policy.audited(AuditedJobs(jobs.arrival, jobs.duration, jobs.signal))
     if audit is None:
         return None, None
     again = run_world(world, policy, seed=seed)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ray_sim.model.statement import Statements
 from ray_sim.model.units import IntArray
 
 
@@ -28,7 +27,6 @@ class AuditRequest:
 class AuditedJobs:
     """What policies do not know of J jobs."""
 
-    true: Statements
     arrival: IntArray
     """(J,) round in which the job comes."""
     duration: IntArray

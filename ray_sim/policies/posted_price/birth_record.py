@@ -17,7 +17,7 @@ class BirthRecord:
 
     Parameters
     ----------
-    jobs : the true statements, and what comes
+    jobs : what comes
     least_failure : eps / 10
     mu : bound on the error of failure estimates, 0 where they are exact
     threshold : whether estimates of at most ``least_failure`` count as 0
@@ -26,7 +26,7 @@ class BirthRecord:
     def __init__(self, jobs: AuditedJobs, least_failure: float, mu: float, threshold: bool) -> None:
         self._jobs, self._least_failure = jobs, least_failure
         self._error = mu + (least_failure if threshold else 0.0)
-        n = len(jobs.true)
+        n = len(jobs.arrival)
         self._start: IntArray = np.full(n, NEVER_ROUND)
         self._price: IntArray = np.zeros(n, dtype=np.int64)
         self._points = 0
@@ -56,7 +56,7 @@ class BirthRecord:
         came = (report.arrival == self._jobs.arrival[job]) & (report.signal == self._jobs.signal[job])
         self._start[job] = planned = int(start[came].min(initial=NEVER_ROUND))
         if planned < NEVER_ROUND:
-            first = planned - int(self._jobs.true.birth[job])
+            first = planned - report.birth
             ran = self._prices[first : first + int(self._jobs.duration[job])]
             self._price[job] = report.concurrency * int(ran.sum())
 

@@ -141,19 +141,9 @@ def narrow(
 ) -> int:
     """Rule out the points that disagree with the observations of a round, and with their lack until it.
 
+    ``arrived`` are the rows of jobs that arrived in the round, with their ``signals``; ``longest`` is D_m. It
+    fills ``changed``, (count,), with the rows of jobs whose points changed, and returns their number.
     O(count + points ruled out).
-
-    Parameters
-    ----------
-    count : number of jobs
-    longest : D_m
-    arrived : (k,) jobs that arrived in the round, by row
-    signals : (k,)
-    changed : (count,) filled with the rows of the jobs whose points changed
-
-    Returns
-    -------
-    the number of these
     """
     n = 0
     for i in range(len(arrived)):
@@ -189,12 +179,8 @@ def tally(load: I64, birth: int, concurrency: int, capacity: int, weight: float,
 
     The job fails for all d if a load alone exceeds the capacity before t', else for d > g - t', where g >= t'
     is the first round with too little room for it. Rounds are scanned backwards, so that g is known for all
-    starts in O(rounds + D).
-
-    Parameters
-    ----------
-    load : (W,) by round modulo W, a power of two >= rounds - 1 + D
-    failures : (rounds, D + 1) by start after the birth and duration
+    starts in O(rounds + D). Loads, (W,), are by round modulo W, a power of two >= rounds - 1 + D; failures,
+    (rounds, D + 1), by start after the birth and duration.
     """
     rounds, longest, mask = failures.shape[0], failures.shape[1] - 1, len(load) - 1
     alone = birth
@@ -316,13 +302,8 @@ def redraw(
     A point that agrees stays: it has the distribution of the prior given that it agrees, the posterior. The
     number of a draw is keyed by (job, number of narrowings, path), so draws depend on no order, and on no
     other job but by the rounds that are observed: points that two rounds rule out are one narrowing if the
-    first round is left out. O(N) per job and round of its possible runs.
-
-    Parameters
-    ----------
-    slots : jobs, by row
-    since : loads before this round are not kept
-    state : of the stream
+    first round is left out. Loads before round ``since`` are not kept. O(N) per job and round of its possible
+    runs.
     """
     for i in range(len(slots)):
         slot = slots[i]
