@@ -76,7 +76,7 @@ class SamplePaths(NamedTuple):
 
 def ring_size(rounds: int) -> int:
     """Smallest power of two, at least 64, that is not below a number of rounds."""
-    return max(64, 1 << max(rounds - 1, 0).bit_length())
+    return max(64, 1 << int(max(rounds - 1, 0)).bit_length())  # NumPy number without compilation
 
 
 @kernel
