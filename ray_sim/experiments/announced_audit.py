@@ -120,11 +120,11 @@ def _recorded(world: World, policy: Policy, seed: int) -> tuple[MechanismRecord 
     if not isinstance(policy, AnnouncedPolicy):
         return None, None
     jobs = AnnouncedFacts.in_world(world).statements
-    audit = policy.audited(AuditedJobs(jobs.arrival, jobs.duration, jobs.signal))
+    audit = policy.audited(AuditedJobs(jobs.true, jobs.arrival, jobs.duration, jobs.signal))
     if audit is None:
         return None, None
     again = run_world(world, policy, seed=seed)
-    return audit(), again
+    return audit.record(), again
 
 
 def _sample(jobs: IntArray, request: AuditRequest, seed: int) -> IntArray:

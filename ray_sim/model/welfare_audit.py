@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ray_sim.model.statement import Statements
 from ray_sim.model.units import IntArray
 
 
@@ -27,6 +28,7 @@ class AuditRequest:
 class AuditedJobs:
     """What policies do not know of J jobs."""
 
+    true: Statements
     arrival: IntArray
     """(J,) round in which the job comes."""
     duration: IntArray

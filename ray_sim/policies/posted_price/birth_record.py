@@ -17,7 +17,7 @@ class BirthRecord:
 
     Parameters
     ----------
-    jobs : what comes
+    jobs : the true statements, and what comes
     least_failure : eps / 10
     mu : bound on the error of failure estimates, 0 where they are exact
     threshold : whether estimates of at most ``least_failure`` count as 0

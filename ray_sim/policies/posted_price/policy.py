@@ -6,7 +6,7 @@ Uncertainty (WWW 2022), Algorithms 1 and 2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,7 +16,7 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.quotes import Quotes
 from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
-from ray_sim.model.welfare_audit import AuditedJobs, MechanismRecord
+from ray_sim.model.welfare_audit import AuditedJobs
 from ray_sim.policies.posted_price.birth_record import BirthRecord
 from ray_sim.policies.posted_price.exact_failure import ExactFailure
 from ray_sim.policies.posted_price.expected_lp import ExpectedPrices, Population, read_prior
@@ -171,11 +171,11 @@ class PostedPrice(AnnouncedPolicy):
             )
         return told
 
-    def audited(self, jobs: AuditedJobs) -> Callable[[], MechanismRecord]:
+    def audited(self, jobs: AuditedJobs) -> BirthRecord:
         """Record births in the run that follows; its decisions are the same."""
         mu = self._mu if self.draws else 0.0
         self._audit = BirthRecord(jobs, self._eps / 10, mu, self._threshold)
-        return self._audit.record
+        return self._audit
 
     def start(self, world: AnnouncedContext, streams: Streams) -> None:
         """Set up menu, oracle and plans."""

@@ -6,8 +6,7 @@ for every `Policy`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.announced.view import AnnouncedContext, AnnouncedView
@@ -20,6 +19,13 @@ ANNOUNCED = "announced"
 """Value of `Policy.schedules` of policies for announced jobs."""
 
 
+class MechanismAudit(Protocol):
+    """Record of a run under audit."""
+
+    def record(self) -> MechanismRecord:
+        """What was recorded, at the end of the run."""
+
+
 class AnnouncedPolicy(Policy[AnnouncedContext, AnnouncedView]):
     """A scheduler of announced jobs: it plans, starts and evicts them, and charges them.
 
@@ -30,10 +36,10 @@ class AnnouncedPolicy(Policy[AnnouncedContext, AnnouncedView]):
     sees: frozenset[str] = frozenset({"statements"})
     wake_on: Wake = Wake.SLOT | Wake.COMPLETION
 
-    def audited(self, jobs: AuditedJobs) -> Callable[[], MechanismRecord] | None:
+    def audited(self, jobs: AuditedJobs) -> MechanismAudit | None:
         """Record the run that follows for `ray-sim run --audit`; None for policies without prices.
 
-        Called before `start`; decisions must be the same. What it returns gives the record after the run.
+        Called before `start`; decisions must be the same.
         """
         return None
 
