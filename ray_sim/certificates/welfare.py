@@ -7,6 +7,7 @@ Source: Babaioff et al., Truthful Online Scheduling of Cloud Workloads under Unc
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.statement import Statements
@@ -20,8 +21,7 @@ EX_POST = "ex post"
 PRICED_ROUNDS = "prices of rounds"
 
 
-@dataclass(frozen=True, slots=True)
-class WelfareLimits:
+class WelfareLimits(NamedTuple):
     """Announced jobs whose welfare is bounded, and the nodes that they share."""
 
     statements: Statements
@@ -40,16 +40,11 @@ class WelfareLimits:
 class WelfareOptimum:
     """Bound on the welfare of one run, and the best schedule behind it; fields as of `WelfareAudit`."""
 
-    kind: str
-    bound: float
-    found: float | None = None
-    proven: bool | None = None
+    optimum_kind: str
+    optimum_bound: float
+    optimum: float | None = None
+    optimum_proven: bool | None = None
     lp_bound: float | None = None
-
-
-def bound_welfare(limits: WelfareLimits) -> float:
-    """Cheap upper bound on the welfare of any schedule after the fact, in units; see `welfare_bound`."""
-    return welfare_bound(limits.statements, limits.arrival, limits.duration, limits.nodes, limits.rounds)
 
 
 def optimum_after_the_fact(limits: WelfareLimits, search: SearchLimits) -> WelfareOptimum:
@@ -59,11 +54,10 @@ def optimum_after_the_fact(limits: WelfareLimits, search: SearchLimits) -> Welfa
     ------
     RunFailedError : the solver failed
     """
-    cheap = bound_welfare(limits)
-    jobs = limits.statements, limits.arrival, limits.duration, limits.nodes, limits.rounds
+    cheap = welfare_bound(*limits)
     try:
-        relaxed = fractional_welfare(*jobs)
-        best = best_welfare(*jobs, search)
+        relaxed = fractional_welfare(*limits)
+        best = best_welfare(*limits, search)
     except InvalidScenarioError:  # more variables than the solver is given
         return WelfareOptimum(PRICED_ROUNDS, cheap)
     bound = max(min(best.bound, relaxed, cheap), best.welfare)

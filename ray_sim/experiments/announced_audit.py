@@ -7,12 +7,18 @@ its births: nothing that an audit needs is kept in the run itself. Misreports ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 
-from ray_sim.certificates.announced_invariants import AnnouncedRules, violations
-from ray_sim.certificates.announced_loads import NEVER, RunIntervals, eviction_line, load_figures
+from ray_sim.certificates.announced_audit import (
+    NEVER,
+    LoadFigures,
+    RunIntervals,
+    eviction_line,
+    load_figures,
+    violations,
+)
 from ray_sim.certificates.welfare import launch_plans, optimum_after_the_fact, ratio_to
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
@@ -20,7 +26,7 @@ from ray_sim.engine.kinds.announced.outcome import welfare_limits
 from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
-from ray_sim.experiments.misreport_audit import MisreportGains, misreport_gains
+from ray_sim.experiments.misreport_audit import misreport_gains
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.figures.announced import AnnouncedFigures, WelfareAudit
 from ray_sim.model.metrics import Trim
@@ -71,41 +77,39 @@ def audit_run(
     counted = None if trim is None else trim.counted(world.table.submit_us)
     figures = result.summary.figures_as(AnnouncedFigures)
     assert figures is not None, "jobs are announced"
-    welfare = figures.welfare.welfare
     limits = welfare_limits(facts, world.horizon_us, counted)
     optimum = optimum_after_the_fact(limits, SearchLimits(nodes=request.nodes))
     plans = None if facts.signal == "full" else launch_plans(limits)
     record, again = _recorded(world, new_policy(), seed)
     broken = [] if again is None or again.jobs.equals(result.jobs) else [_NOT_REPEATED]
     runs = RunIntervals.of(result, world.table.origin_us)
-    broken += violations(_rules(facts), runs, result.jobs, record)
-    rounds = _rounds(facts, runs, record)
-    booked = None if record is None else _padded(record.booked, rounds)
-    loads = load_figures(
-        runs.load(facts.slot_us, rounds), facts.nodes, booked, 0 if record is None else record.relaxed
-    )
+    gpus = facts.statements.reported.concurrency
+    broken += violations(runs, result.jobs, gpus, facts.nodes, facts.slot_us, record)
     audit = WelfareAudit(
         jobs=len(limits.statements),
-        optimum_kind=optimum.kind,
-        optimum_bound=optimum.bound,
-        optimum_ratio=ratio_to(optimum.bound, welfare),
-        optimum=optimum.found,
-        optimum_proven=optimum.proven,
-        lp_bound=optimum.lp_bound,
+        optimum_ratio=ratio_to(optimum.optimum_bound, figures.welfare.welfare),
         launch_plan_bound=plans,
-        launch_plan_ratio=ratio_to(plans, welfare),
-        load_max=loads.load_max,
-        load_mean=loads.load_mean,
-        booked_max=loads.booked_max,
-        booked_mean=loads.booked_mean,
-        load_excess=loads.load_excess,
+        launch_plan_ratio=ratio_to(plans, figures.welfare.welfare),
         violations=broken,
+        **asdict(optimum),
+        **asdict(_loads(facts, runs, record)),
     )
     if record is None:
         return audit
     chosen = np.arange(len(world.table)) if counted is None else np.flatnonzero(counted)
-    gains = misreport_gains(world, new_policy, _sample(chosen, request, seed), request, seed)
-    return _with_mechanism(audit, facts, record, gains)
+    sample = _sample(chosen, request, seed)
+    regret, exact, error = misreport_gains(world, new_policy, sample, request, seed)
+    bounds, relaxed = facts.bounds, record.relaxed / NANO
+    declared = (bounds.concurrency, bounds.duration, bounds.delay)
+    return replace(
+        audit,
+        eviction_line=eviction_line(facts.nodes, relaxed, *declared, record.least_failure),
+        sampled_jobs=len(sample),
+        exact_jobs=len(sample) if exact else 0,
+        estimate_error=error,
+        regret=regret,
+        regret_bound=record.regret_bound,
+    )
 
 
 _NOT_REPEATED = "a second run with the same seed decides otherwise: what the audit recorded is of that run"
@@ -129,43 +133,13 @@ def _sample(jobs: IntArray, request: AuditRequest, seed: int) -> IntArray:
     return np.sort(Streams(seed).generator("audit-sample").choice(jobs, request.jobs, replace=False))
 
 
-def _rules(facts: AnnouncedFacts) -> AnnouncedRules:
-    jobs = facts.statements
-    return AnnouncedRules(jobs.reported, jobs.arrival, jobs.signal, facts.nodes, facts.slot_us)
-
-
-def _rounds(facts: AnnouncedFacts, runs: RunIntervals, record: MechanismRecord | None) -> int:
-    """Rounds in which something may be held or booked."""
+def _loads(facts: AnnouncedFacts, runs: RunIntervals, record: MechanismRecord | None) -> LoadFigures:
+    """Loads over the rounds in which something may be held or booked."""
     ends = np.concatenate([runs.start[runs.start < NEVER] + facts.slot_us, runs.end[runs.end < NEVER]])
-    held = int(ends.max(initial=0)) // facts.slot_us + 1
-    return max(held, 0 if record is None else len(np.trim_zeros(record.booked, "b")))
-
-
-def _padded(booked: IntArray, rounds: int) -> IntArray:
-    padded = np.zeros(rounds, dtype=np.int64)
-    padded[: len(booked)] = booked[:rounds]
-    return padded
-
-
-def _with_mechanism(
-    audit: WelfareAudit, facts: AnnouncedFacts, record: MechanismRecord, gains: MisreportGains
-) -> WelfareAudit:
-    """The audit with the figures of a policy with prices."""
-    bounds = facts.bounds
-    line = eviction_line(
-        facts.nodes,
-        record.relaxed / NANO,
-        bounds.concurrency,
-        bounds.duration,
-        bounds.delay,
-        record.least_failure,
-    )
-    return replace(
-        audit,
-        eviction_line=line,
-        sampled_jobs=gains.sampled_jobs,
-        exact_jobs=gains.exact_jobs,
-        estimate_error=gains.estimate_error,
-        regret=gains.figures,
-        regret_bound=record.regret_bound,
-    )
+    rounds = int(ends.max(initial=0)) // facts.slot_us + 1
+    if record is None:
+        return load_figures(runs.load(facts.slot_us, rounds), facts.nodes, None, 0)
+    booked = np.trim_zeros(record.booked, "b")
+    rounds = max(rounds, len(booked))
+    booked = np.pad(booked, (0, rounds - len(booked)))
+    return load_figures(runs.load(facts.slot_us, rounds), facts.nodes, booked, record.relaxed)

@@ -49,16 +49,6 @@ _HALVINGS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class MisreportGains:
-    """Gains of the best report of each of n sampled jobs over its truth; fields as of `WelfareAudit`."""
-
-    figures: RegretFigures | None
-    sampled_jobs: int
-    exact_jobs: int
-    estimate_error: float
-
-
-@dataclass(frozen=True, slots=True)
 class _Report:
     """A statement in place of the truth."""
 
@@ -70,8 +60,8 @@ class _Report:
 
 def misreport_gains(
     world: World, new_policy: Callable[[], Policy], jobs: IntArray, request: AuditRequest, seed: int
-) -> MisreportGains:
-    """Try reports of these jobs.
+) -> tuple[RegretFigures | None, bool, float]:
+    """Try reports of these jobs; returns the gains, whether they are exact, and their largest standard error.
 
     A gain is exact where all jobs together have at most ``request.futures`` futures: all are run, each with
     its probability. Otherwise that number is drawn, the same for truth and report, and a gain counts from
@@ -96,14 +86,12 @@ def misreport_gains(
             error = 0.0 if exact else float(gained.std(ddof=1)) / math.sqrt(len(futures))
             if gain > max(gains[k], _GAIN, _SURE * error):
                 gains[k], kinds[k], errors[k] = gain, report.kind, error
-    sampled = len(jobs)
-    figures = _figures(np.array(gains), kinds) if sampled else None
-    return MisreportGains(figures, sampled, sampled if exact else 0, max(errors, default=0.0))
-
-
-def _figures(gain: FloatArray, kind: list[str]) -> RegretFigures:
-    best = kind[int(gain.argmax())]
-    return RegretFigures(float(gain.max()), float(gain.mean()), float((gain > 0).mean()), best or None)
+    if not gains:
+        return None, exact, 0.0
+    all_gains: FloatArray = np.array(gains)
+    share, best = float((all_gains > 0).mean()), kinds[int(all_gains.argmax())]
+    figures = RegretFigures(max(gains), float(all_gains.mean()), share, best or None)
+    return figures, exact, max(errors)
 
 
 def _futures(table: JobTable, most: int, seed: int) -> tuple[list[tuple[int, ...]], FloatArray, bool]:

@@ -51,16 +51,6 @@ class _Points:
     duration: FloatArray
     probability: FloatArray
 
-    def of(self, order: IntArray) -> _Points:
-        """The points in another order."""
-        return _Points(
-            self.text[order],
-            self.written.gather(order),
-            self.after[order],
-            self.duration[order],
-            self.probability[order],
-        )
-
 
 def parse_outlook(text: str) -> Outlook:
     """Parse points ``AFTER:DURATION:PROBABILITY`` with blanks between.
@@ -110,7 +100,9 @@ def _points(texts: pl.Series) -> _Points:
     points = _Points(written["text"].cast(pl.Int64).to_numpy(), written["point"], *numbers)
     if bool(_ascending(points).all()):
         return points
-    return points.of(np.lexsort((points.duration, points.after, points.text)))
+    order = np.lexsort((points.duration, points.after, points.text))
+    columns = (points.after, points.duration, points.probability)
+    return _Points(points.text[order], points.written.gather(order), *(column[order] for column in columns))
 
 
 def _ascending(points: _Points) -> BoolArray:
@@ -121,54 +113,27 @@ def _ascending(points: _Points) -> BoolArray:
 
 
 def _faults(points: _Points, texts: int) -> dict[int, str]:
-    """The fault of each text that has one, by its index."""
-    return {
-        **_sum_faults(points, texts),
-        **_repeat_faults(points),
-        **_point_faults(points),
-        **_count_faults(points, texts),
-    }
-
-
-def _count_faults(points: _Points, texts: int) -> dict[int, str]:
+    """The fault of each text that has one, by its index; a later rule here goes before an earlier one."""
+    faults: dict[int, str] = {}
+    total = np.bincount(points.text, points.probability, minlength=texts)
     count = np.bincount(points.text, minlength=texts)
-    empty = {int(k): f"has no points; must be {OUTLOOK_FORM}" for k in np.flatnonzero(count == 0)}
-    large = np.flatnonzero(count > MOST_POINTS)
-    most = f"at most {MOST_POINTS:,} are possible; give it fewer points"
-    return empty | {int(k): f"has {count[k]:,} points, {most}" for k in large}
-
-
-def _point_faults(points: _Points) -> dict[int, str]:
-    """Points that cannot be read or have numbers out of range; the first of each text."""
     with np.errstate(invalid="ignore"):
+        uneven = np.flatnonzero(np.abs(total - 1) > SUM_TOLERANCE)
         sound = (points.probability > 0) & (points.probability <= 1)
         for times_s in (points.after, points.duration):
             sound &= (times_s >= 0) & (times_s <= MAX_TIME_S)
-    wrong = np.flatnonzero(~sound)
-    rule = (
-        f"must be AFTER:DURATION:PROBABILITY with seconds in 0 .. {MAX_TIME_S:,} and a probability above 0 "
-        "and at most 1"
-    )
-    return {
-        int(points.text[k]): f"point {str(points.written[int(k)])[:40]!r} {rule}" for k in reversed(wrong)
-    }
-
-
-def _repeat_faults(points: _Points) -> dict[int, str]:
-    again = np.flatnonzero(~_ascending(points)) + 1
-    return {
-        int(
-            points.text[k]
-        ): f"point {points.after[k]:.15g}:{points.duration[k]:.15g} is there twice; add up the "
-        "probabilities of equal points"
-        for k in again
-    }
-
-
-def _sum_faults(points: _Points, texts: int) -> dict[int, str]:
-    total = np.bincount(points.text, points.probability, minlength=texts)
-    with np.errstate(invalid="ignore"):
-        wrong = np.flatnonzero(np.abs(total - 1) > SUM_TOLERANCE)
-    return {
-        int(k): f"probabilities sum to {total[k]:.12g}, must sum to 1; divide each by the sum" for k in wrong
-    }
+    for k in uneven.tolist():
+        faults[k] = f"probabilities sum to {total[k]:.12g}, must sum to 1; divide each by the sum"
+    for k in (np.flatnonzero(~_ascending(points)) + 1).tolist():
+        again = f"point {points.after[k]:.15g}:{points.duration[k]:.15g} is there twice"
+        faults[int(points.text[k])] = f"{again}; add up the probabilities of equal points"
+    for k in np.flatnonzero(~sound)[::-1].tolist():  # the first of each text is told
+        faults[int(points.text[k])] = (
+            f"point {str(points.written[k])[:40]!r} must be AFTER:DURATION:PROBABILITY with seconds in "
+            f"0 .. {MAX_TIME_S:,} and a probability above 0 and at most 1"
+        )
+    for k in np.flatnonzero(count == 0).tolist():
+        faults[k] = f"has no points; must be {OUTLOOK_FORM}"
+    for k in np.flatnonzero(count > MOST_POINTS).tolist():
+        faults[k] = f"has {count[k]:,} points, at most {MOST_POINTS:,} are possible; give it fewer points"
+    return faults

@@ -8,9 +8,11 @@ of a unit, so that sums are exact.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ray_sim.model.units import FloatArray, IntArray
+import numpy as np
+
+from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
 NANO = 1_000_000_000
 """Units of values and prices in one unit of the user's."""
@@ -57,3 +59,23 @@ class Statements:
 
     def __len__(self) -> int:
         return len(self.birth)
+
+    def points(self, job: int) -> slice:
+        """Points of the distribution of a job, in `outlooks`."""
+        row = self.outlook_row[job]
+        return slice(self.outlooks.ptr[row], self.outlooks.ptr[row + 1])
+
+    def worth(self, jobs: IntArray | int, delay: IntArray) -> IntArray:
+        """Worth of finishes of these jobs, by rounds after their births, in 1e-9 of a unit."""
+        worth: IntArray = self.values[self.value_row[jobs], np.minimum(delay, self.values.shape[1] - 1)]
+        return worth
+
+    def taken(self, jobs: IntArray | BoolArray) -> Statements:
+        """The statements of these jobs."""
+        return replace(
+            self,
+            birth=self.birth[jobs],
+            concurrency=self.concurrency[jobs],
+            value_row=self.value_row[jobs],
+            outlook_row=self.outlook_row[jobs],
+        )

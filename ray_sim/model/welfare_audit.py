@@ -1,7 +1,7 @@
 """Data of the audit of announced jobs: what a policy with prices is asked, and what it recorded.
 
 `ray_sim/experiments/announced_audit.py` makes `AuditedJobs`, the policy returns a `MechanismRecord`, and
-`ray_sim/certificates/announced_invariants.py` checks it. Policies get these types from `ray_sim.policy_api`.
+`ray_sim/certificates/announced_audit.py` checks it. Policies get these types from `ray_sim.policy_api`.
 """
 
 from __future__ import annotations

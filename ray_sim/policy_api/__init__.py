@@ -31,11 +31,10 @@ from ray_sim.engine.decision import NO_JOBS, Decision, QueueLevels
 from ray_sim.engine.equivalent_servers import keeping_places
 from ray_sim.engine.job_queue import JobQueue
 from ray_sim.engine.kinds.announced.bounds import StatementBounds
-from ray_sim.engine.kinds.announced.context import AnnouncedContext
 from ray_sim.engine.kinds.announced.decision import AnnouncedDecision, Charges, Launches
 from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
 from ray_sim.engine.kinds.announced.rounds import longest_rounds, signals, statements_in_rounds
-from ray_sim.engine.kinds.announced.view import AnnouncedView
+from ray_sim.engine.kinds.announced.view import AnnouncedContext, AnnouncedView
 from ray_sim.engine.kinds.chunked.context import ChunkedContext
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch, NewKeys
 from ray_sim.engine.kinds.chunked.increment_query import IncrementQuery, Offers, Rule

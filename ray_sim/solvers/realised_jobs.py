@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -36,16 +36,8 @@ class RealisedJobs:
 
     def every(self, stride: int) -> RealisedJobs:
         """Select every ``stride``-th job."""
-        return RealisedJobs(
-            job=self.job[::stride],
-            birth=self.birth[::stride],
-            concurrency=self.concurrency[::stride],
-            duration=self.duration[::stride],
-            value_row=self.value_row[::stride],
-            first=self.first[::stride],
-            last=self.last[::stride],
-            values=self.values,
-        )
+        names = [each.name for each in fields(self) if each.name != "values"]
+        return replace(self, **{name: getattr(self, name)[::stride] for name in names})
 
 
 def realised_jobs(

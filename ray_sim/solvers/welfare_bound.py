@@ -73,11 +73,11 @@ class _PricedRounds:
 def welfare_bound(
     statements: Statements, arrival: IntArray, duration: IntArray, nodes: int, rounds: int
 ) -> float:
-    """Upper bound on the welfare of every schedule, clairvoyant ones included.
+    """Upper bound on the welfare of every schedule in units, rounded up by a share of 1e-9.
 
-    It is at least `fractional_welfare`, up to rounding, and at most what all jobs would earn alone. Nothing
-    is random. Complexity: at most `STEPS` x `MOST_SEARCHED` scans of the starts of a job, and two of each
-    job.
+    It holds for clairvoyant schedules too, is at least `fractional_welfare`, up to rounding, and at most what
+    all jobs would earn alone. Nothing is random. Complexity: at most `STEPS` x `MOST_SEARCHED` scans of the
+    starts of a job, and two of each job.
 
     Parameters
     ----------
@@ -86,11 +86,6 @@ def welfare_bound(
     duration : (J,) rounds, >= 1
     nodes : capacity in every round
     rounds : last round in which a job can finish
-
-    Returns
-    -------
-    float
-        Units, rounded up by a share of 1e-9.
 
     Raises
     ------

@@ -93,14 +93,7 @@ def fractional_welfare(
 ) -> float:
     """Upper bound on `best_welfare`: the same programme with starts in fractions, 0 <= x_js <= 1.
 
-    Returns
-    -------
-    float
-        Units, rounded up by HiGHS's tolerance, a share of 1e-6.
-
-    Raises
-    ------
-    InvalidInputError, InvalidScenarioError, RunFailedError : as `best_welfare`
+    In units, rounded up by HiGHS's tolerance, a share of 1e-6. It raises what `best_welfare` raises.
     """
     jobs = realised_jobs(statements, arrival, duration, nodes, rounds)
     if not len(jobs.job):
@@ -112,21 +105,13 @@ def fractional_welfare(
 def _welfare(statements: Statements, duration: IntArray, starts: IntArray) -> float:
     """Total value of starts, in units; (J,) rounds, `NEVER_ROUND` for none."""
     begun = np.flatnonzero(starts != NEVER_ROUND)
-    after = starts[begun] + duration[begun] - statements.birth[begun]
-    return _total(statements.values[statements.value_row[begun], after])
+    return _total(statements.worth(begun, starts[begun] + duration[begun] - statements.birth[begun]))
 
 
 def fitting(statements: Statements, duration: IntArray, starts: IntArray, nodes: int) -> IntArray:
     """Drop starts that do not fit beside those of earlier statements: HiGHS rounds, and may exceed the nodes.
 
-    Parameters
-    ----------
-    duration : (J,) rounds
-    starts : (J,) rounds, `NEVER_ROUND` for none
-
-    Returns
-    -------
-    (J,) starts, those dropped `NEVER_ROUND`
+    Durations and starts are (J,) rounds, `NEVER_ROUND` for no start.
     """
     begun = np.flatnonzero(starts != NEVER_ROUND)
     used = np.zeros(int((starts[begun] + duration[begun]).max(initial=0)), dtype=np.int64)

@@ -11,8 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ray_sim.certificates.announced_invariants import AnnouncedRules, violations
-from ray_sim.certificates.announced_loads import RunIntervals, eviction_line, load_figures
+from ray_sim.certificates.announced_audit import RunIntervals, eviction_line, load_figures, violations
 from ray_sim.contract.announced_worlds import busy_announced, misreporting
 from ray_sim.contract.rigid_worlds import cluster, job_table
 from ray_sim.engine.build_world import build_world
@@ -196,9 +195,8 @@ def test_loads_are_compared_up_to_the_last_round_in_use() -> None:
 
 def rule_breaks(given: World, result: RunResult, record: MechanismRecord | None = None) -> list[str]:
     facts = AnnouncedFacts.in_world(given)
-    jobs = facts.statements
-    rules = AnnouncedRules(jobs.reported, jobs.arrival, jobs.signal, facts.nodes, facts.slot_us)
-    return violations(rules, RunIntervals.of(result, given.table.origin_us), result.jobs, record)
+    runs, gpus = RunIntervals.of(result, given.table.origin_us), facts.statements.reported.concurrency
+    return violations(runs, result.jobs, gpus, facts.nodes, facts.slot_us, record)
 
 
 def changed(result: RunResult, **columns: Any) -> RunResult:

@@ -145,7 +145,7 @@ def announced_provenance(
             **notes,
             "drawn": [*FILLED],
             "by_history": report.by_history,
-            "scores": {**report.scores.to_dict()},
+            "scores": asdict(report.scores),
             "source_provenance": None if made is None else made.model_dump(mode="json"),
         },
     )

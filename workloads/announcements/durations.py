@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -172,10 +172,6 @@ class Scores:
     crps_log: float
     """Average continuous ranked probability score of log(duration), E|X - y| - E|X - X'| / 2; a proper score,
     0 for the truth without error."""
-
-    def to_dict(self) -> dict[str, float]:
-        """Plain values, for JSON."""
-        return asdict(self)
 
 
 def scores(durations: Durations, realised_us: IntArray) -> Scores:

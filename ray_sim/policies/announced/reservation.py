@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policy_api import (
     AnnouncedContext,
     AnnouncedDecision,
@@ -60,18 +59,17 @@ class Reservation(AnnouncedPolicy):
     def _reserve(self, job: int) -> bool:
         """Reserve the best window of a job; False where none is free and worth something."""
         statements = self._world.statements
-        row = statements.outlook_row[job]
-        points = slice(statements.outlooks.ptr[row], statements.outlooks.ptr[row + 1])
+        points = statements.points(job)
         arrival = statements.outlooks.arrival[points] + statements.birth[job]
         duration = statements.outlooks.duration[points]
         weight = statements.outlooks.probability[points]
-        worth = statements.values[statements.value_row[job]]
         gpus = int(statements.concurrency[job])
         best, window = (0.0, 0), None
         for first in np.unique(arrival).tolist():
             finish = np.maximum(arrival, first) + duration
             for end in np.unique(finish).tolist():
-                value = _expected(worth, finish - statements.birth[job], weight * (finish <= end))
+                worth = statements.worth(job, finish - statements.birth[job])
+                value = float((worth * (weight * (finish <= end))).sum())
                 rank = (value, first - end)
                 inside = end < len(self._reserved)  # windows that end after the horizon serve nobody
                 fits = inside and self._reserved[first:end].max(initial=0) + gpus <= self._world.nodes
@@ -82,7 +80,3 @@ class Reservation(AnnouncedPolicy):
         self._first[job], self._end[job] = window
         self._reserved[window[0] : window[1]] += gpus
         return True
-
-
-def _expected(worth: IntArray, delay: IntArray, weight: FloatArray) -> float:
-    return float((worth[np.minimum(delay, len(worth) - 1)] * weight).sum())

@@ -58,11 +58,9 @@ class ValueDensity(AnnouncedPolicy):
 
     def _of_job(self, now: int, job: int, signal: int) -> float:
         statements = self._world.statements
-        outlooks, row = statements.outlooks, statements.outlook_row[job]
-        points = slice(outlooks.ptr[row], outlooks.ptr[row + 1])
+        outlooks, points = statements.outlooks, statements.points(job)
         fits = outlooks.signal[points] == signal
         duration, weight = outlooks.duration[points][fits], outlooks.probability[points][fits]
-        worth = statements.values[statements.value_row[job]]
-        finish = np.minimum(now + duration - statements.birth[job], len(worth) - 1)
+        worth = statements.worth(job, now + duration - statements.birth[job])
         gpu_rounds = float((weight * duration).sum()) * int(statements.concurrency[job])
-        return float((weight * worth[finish]).sum()) / gpu_rounds if gpu_rounds else 0.0
+        return float((weight * worth).sum()) / gpu_rounds if gpu_rounds else 0.0

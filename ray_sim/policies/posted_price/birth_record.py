@@ -7,10 +7,8 @@ import numpy as np
 from ray_sim.model.statement import NEVER_ROUND
 from ray_sim.model.units import IntArray
 from ray_sim.model.welfare_audit import AuditedJobs, MechanismRecord
-from ray_sim.policies.posted_price.menu import Menu
-from ray_sim.policies.posted_price.menu_kernels import book_load
-from ray_sim.policies.posted_price.plan import Plan
-from ray_sim.policies.posted_price.planner_kernels import PlannedJob
+from ray_sim.policies.posted_price.menu import Menu, book_load
+from ray_sim.policies.posted_price.planner import PlannedJob, rounds_touched
 from ray_sim.policy_api import AnnouncedContext
 
 
@@ -28,7 +26,7 @@ class BirthRecord:
     def __init__(self, jobs: AuditedJobs, least_failure: float, mu: float, threshold: bool) -> None:
         self._jobs, self._least_failure = jobs, least_failure
         self._error = mu + (least_failure if threshold else 0.0)
-        n = len(jobs.true)
+        n = len(jobs.arrival)
         self._start: IntArray = np.full(n, NEVER_ROUND)
         self._price: IntArray = np.zeros(n, dtype=np.int64)
         self._points = 0
@@ -43,7 +41,7 @@ class BirthRecord:
 
     def born(self, job: int, report: PlannedJob) -> None:
         """Look at the menu of a birth, before the job is planned."""
-        rounds = len(report.values) - 1 + self._bounds.duration
+        rounds = rounds_touched(report, self._bounds.duration) + 1
         self._prices, sold_out = self._menu.node_prices(report.birth, rounds)
         seen = self._seen[report.birth : report.birth + rounds]
         fell = np.flatnonzero((self._prices < seen) & ~sold_out)
@@ -51,17 +49,16 @@ class BirthRecord:
             self._fallen.append((job, report.birth + int(fell[0])))
         np.maximum(seen, self._prices, out=seen)
 
-    def planned(self, job: int, concurrency: int, plan: Plan) -> None:
-        """Record a plan, and the price of what will come."""
-        book_load(concurrency, plan.start, plan.duration, plan.probability, self._booked)
-        self._points += len(plan.start)
-        arrival, signal = int(self._jobs.arrival[job]), int(self._jobs.signal[job])
-        same = np.flatnonzero((plan.arrival == arrival) & (plan.signal == signal))
-        if len(same) and plan.start[same[0]] < NEVER_ROUND:
-            self._start[job] = start = int(plan.start[same[0]])
-            first = start - int(self._jobs.true.birth[job])
+    def planned(self, job: int, report: PlannedJob, start: IntArray) -> None:
+        """Record a plan, (n,) starts, and the price of what will come."""
+        book_load(report.concurrency, start, report.duration, report.probability, self._booked)
+        self._points += len(start)
+        came = (report.arrival == self._jobs.arrival[job]) & (report.signal == self._jobs.signal[job])
+        self._start[job] = planned = int(start[came].min(initial=NEVER_ROUND))
+        if planned < NEVER_ROUND:
+            first = planned - report.birth
             ran = self._prices[first : first + int(self._jobs.duration[job])]
-            self._price[job] = concurrency * int(ran.sum())
+            self._price[job] = report.concurrency * int(ran.sum())
 
     def record(self) -> MechanismRecord:
         """All that was recorded, at the end of the run."""

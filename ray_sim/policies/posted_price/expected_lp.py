@@ -17,15 +17,20 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
 
-from ray_sim.model.errors import InvalidScenarioError, RunFailedError
-from ray_sim.model.statement import NANO, Outlooks, Statements
-from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, RunFailedError
+from ray_sim.model.outlook import parse_outlooks
+from ray_sim.model.statement import NANO
+from ray_sim.model.units import BoolArray, FloatArray, IntArray, seconds_to_us
+from ray_sim.model.value_function import parse_values
 from ray_sim.policies.posted_price.menu import LARGEST_PRICE, Menu, RelaxedCapacity
-from ray_sim.policies.posted_price.planner_kernels import PlannedJob
+from ray_sim.policies.posted_price.planner import PlannedJob, planned_job
+from ray_sim.policy_api import Statements, statements_in_rounds
 
 MOST_VARIABLES = 200_000
 """Largest number of types x points x starts; the solver takes about fifteen seconds of CPU time then."""
@@ -38,46 +43,15 @@ _BOUGHT = 1e-6
 class Population:
     """Jobs that are expected, by round of birth and type; row k is one type in one round."""
 
-    birth: IntArray
-    """(K,)."""
-    jobs: FloatArray
-    """(K,) > 0, expected number: jobs of the round times probability of the type."""
-    concurrency: IntArray
-    """(K,)."""
-    value_row: IntArray
-    """(K,) row of ``values``."""
-    outlook_row: IntArray
-    """(K,) row of ``outlooks``."""
-    values: IntArray
-    """(V, S + 1) nano, as in `Statements`."""
-    outlooks: Outlooks
-
-    @classmethod
-    def of(cls, statements: Statements) -> Population:
-        """Return the empirical distribution of each round of birth."""
-        keys = np.stack(
-            [statements.birth, statements.concurrency, statements.value_row, statements.outlook_row], axis=1
-        )
-        rows, count = np.unique(keys, axis=0, return_counts=True)
-        return cls(
-            birth=rows[:, 0],
-            jobs=count.astype(np.float64),
-            concurrency=rows[:, 1],
-            value_row=rows[:, 2],
-            outlook_row=rows[:, 3],
-            values=statements.values,
-            outlooks=statements.outlooks,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Points:
-    """Points of all rows of a population."""
-
-    row: IntArray
-    """(n,) row of the population."""
+    statements: Statements
+    job: IntArray
+    """(K,) the first job of the type."""
+    jobs: IntArray
+    """(K,) expected number of jobs, > 0."""
     first: IntArray
     """(K + 1,) points of row k are first[k] to first[k + 1] - 1."""
+    row: IntArray
+    """(n,) row of each point."""
     arrival: IntArray
     """(n,) absolute rounds."""
     duration: IntArray
@@ -86,49 +60,52 @@ class _Points:
     """(n,) expected number of jobs."""
 
     @classmethod
-    def of(cls, population: Population) -> _Points:
-        outlooks, rows = population.outlooks, population.outlook_row
-        begin, size = outlooks.ptr[rows], outlooks.ptr[rows + 1] - outlooks.ptr[rows]
+    def of(cls, statements: Statements) -> Population:
+        """The empirical distribution of each round of birth."""
+        columns = (statements.birth, statements.concurrency, statements.value_row, statements.outlook_row)
+        _, job, jobs = np.unique(np.stack(columns, axis=1), axis=0, return_index=True, return_counts=True)
+        outlooks, of_row = statements.outlooks, statements.outlook_row[job]
+        size = np.diff(outlooks.ptr)[of_row]
         first = np.concatenate([[0], np.cumsum(size)])
-        row = np.repeat(np.arange(len(rows)), size)
-        point = np.arange(first[-1]) - first[row] + begin[row]
+        row = np.repeat(np.arange(len(job)), size)
+        point = np.arange(first[-1]) - first[row] + outlooks.ptr[of_row][row]
         return cls(
-            row=row,
+            statements=statements,
+            job=job,
+            jobs=jobs,
             first=first,
-            arrival=outlooks.arrival[point] + population.birth[row],
+            row=row,
+            arrival=outlooks.arrival[point] + statements.birth[job][row],
             duration=outlooks.duration[point],
-            mass=outlooks.probability[point] * population.jobs[row],
+            mass=outlooks.probability[point] * jobs[row],
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Starts:
-    """Variables: starts of points that finish by T with a value."""
+    """Variables: starts of points that finish by T with a value, (N,) each."""
 
     point: IntArray
-    """(N,)."""
     start: IntArray
-    """(N,) absolute rounds."""
+    """Absolute rounds, as the next."""
     finish: IntArray
-    """(N,) absolute rounds, <= T."""
+    """<= T."""
     value: FloatArray
-    """(N,) units, > 0."""
+    """Units, > 0."""
     concurrency: FloatArray
-    """(N,)."""
 
     @classmethod
-    def of(cls, population: Population, points: _Points, horizon: int) -> _Starts:
-        """Return the variables.
+    def of(cls, population: Population, horizon: int) -> _Starts:
+        """The variables.
 
         Raises
         ------
-        InvalidScenarioError
-            If there are more than `MOST_VARIABLES`.
+        InvalidScenarioError : there are more than `MOST_VARIABLES`
         """
-        positive = (population.values > 0).sum(axis=1)
-        last = population.birth[points.row] + positive[population.value_row[points.row]] - 1
-        last = np.minimum(last, horizon)
-        choices = np.maximum(last - points.duration - points.arrival + 1, 0)
+        told, job = population.statements, population.job[population.row]
+        positive = (told.values > 0).sum(axis=1)[told.value_row[job]]
+        last = np.minimum(told.birth[job] + positive - 1, horizon)
+        choices = np.maximum(last - population.duration - population.arrival + 1, 0)
         total = int(choices.sum())
         if total > MOST_VARIABLES:
             raise InvalidScenarioError(
@@ -137,10 +114,11 @@ class _Starts:
                 "distribution, fewer jobs, or menu=exponential"
             )
         point = np.repeat(np.arange(len(choices)), choices)
-        start = np.arange(total) - np.repeat(np.cumsum(choices) - choices, choices) + points.arrival[point]
-        finish, row = start + points.duration[point], points.row[point]
-        worth = population.values[population.value_row[row], finish - population.birth[row]]
-        return cls(point, start, finish, worth / NANO, population.concurrency[row].astype(np.float64))
+        before = np.repeat(np.cumsum(choices) - choices, choices)
+        start = np.arange(total) - before + population.arrival[point]
+        finish, job = start + population.duration[point], job[point]
+        worth = told.worth(job, finish - told.birth[job])
+        return cls(point, start, finish, worth / NANO, told.concurrency[job].astype(np.float64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,42 +131,34 @@ class ExpectedOptimum:
     """(T,) dual of the capacity of each round, units per node, >= 0."""
     started: FloatArray
     """(n,) expected number of jobs of each point that are started."""
-    points: _Points
 
 
 def expected_optimum(population: Population, capacity: float, horizon: int) -> ExpectedOptimum:
-    """Solve the programme.
-
-    Parameters
-    ----------
-    population
-        Jobs that are expected.
-    capacity
-        Nodes per round, > 0.
-    horizon
-        T; jobs finish at T at the latest.
+    """Solve the programme with so many nodes per round, > 0, in which jobs finish at T at the latest.
 
     Raises
     ------
-    InvalidScenarioError
-        If there are more than `MOST_VARIABLES`.
-    RunFailedError
-        If the solver fails.
+    InvalidScenarioError : there are more than `MOST_VARIABLES`
+    RunFailedError : the solver fails
     """
-    points = _Points.of(population)
-    starts = _Starts.of(population, points, horizon)
+    starts = _Starts.of(population, horizon)
+    mass, started = population.mass, np.zeros(len(population.row))
     if len(starts.point) == 0:
-        return ExpectedOptimum(0.0, np.zeros(horizon), np.zeros(len(points.row)), points)
+        return ExpectedOptimum(0.0, np.zeros(horizon), started)
     unit = float(starts.value.max())
-    result = _solve(points, starts, capacity, horizon, unit)
+    result = _solve(mass, starts, capacity, horizon, unit)
     n = len(starts.point)
     prices = np.maximum(-result.upper.marginals[n:], 0.0) * unit / capacity
-    started: FloatArray = np.zeros(len(points.row))
     np.add.at(started, starts.point, result.x[:n])
-    return ExpectedOptimum(_proven(points, starts, capacity, prices), prices, started, points)
+    # Capacity at these prices plus the surplus of all jobs is an upper bound for any prices >= 0.
+    before = np.concatenate([[0.0], np.cumsum(prices)])
+    surplus = starts.value - starts.concurrency * (before[starts.finish] - before[starts.start])
+    best = np.zeros(len(mass))
+    np.maximum.at(best, starts.point, surplus)
+    return ExpectedOptimum(capacity * float(prices.sum()) + float(mass @ best), prices, started)
 
 
-def _solve(points: _Points, starts: _Starts, capacity: float, horizon: int, unit: float) -> Any:
+def _solve(mass: FloatArray, starts: _Starts, capacity: float, horizon: int, unit: float) -> Any:
     """Solve with HiGHS on one thread, values in ``unit``, loads as shares of the capacity.
 
     A variable for the load y of each round makes the matrix sparse: y[tau] - y[tau - 1] is what starts at tau
@@ -208,7 +178,7 @@ def _solve(points: _Points, starts: _Starts, capacity: float, horizon: int, unit
     ]
     row, column, entry = (np.concatenate(part) for part in zip(*entries, strict=True))
     loads = coo_array((entry, (row, column)), shape=(horizon, n + horizon))
-    once = coo_array((np.ones(n), (starts.point, number)), shape=(len(points.row), n + horizon))
+    once = coo_array((np.ones(n), (starts.point, number)), shape=(len(mass), n + horizon))
     upper = np.concatenate([np.full(n, np.inf), np.ones(horizon)])
     with warnings.catch_warnings():
         # SciPy passes threads and random_seed on to HiGHS, with a warning.
@@ -216,7 +186,7 @@ def _solve(points: _Points, starts: _Starts, capacity: float, horizon: int, unit
         result = linprog(  # type: ignore[call-overload]  # its types lack sparse matrices and these options
             np.concatenate([-starts.value / unit, np.zeros(horizon)]),
             A_ub=once.tocsr(),
-            b_ub=points.mass,
+            b_ub=mass,
             A_eq=loads.tocsr(),
             b_eq=np.zeros(horizon),
             bounds=np.stack([np.zeros(n + horizon), upper], axis=1),
@@ -229,47 +199,13 @@ def _solve(points: _Points, starts: _Starts, capacity: float, horizon: int, unit
     return result
 
 
-def _proven(points: _Points, starts: _Starts, capacity: float, prices: FloatArray) -> float:
-    """Return capacity at these prices plus the surplus of all jobs; an upper bound for any prices >= 0."""
-    before = np.concatenate([[0.0], np.cumsum(prices)])
-    surplus = starts.value - starts.concurrency * (before[starts.finish] - before[starts.start])
-    best = np.zeros(len(points.row))
-    np.maximum.at(best, starts.point, surplus)
-    return capacity * float(prices.sum()) + float(points.mass @ best)
-
-
-_Key = tuple[int, int, bytes, bytes, bytes, bytes]
-
-
-def _key(
-    birth: int,
-    concurrency: int,
-    values: IntArray,
-    arrival: IntArray,
-    duration: IntArray,
-    probability: FloatArray,
-) -> _Key:
-    """Contents of a statement, without zeros at the end of its values; chances have 12 digits."""
-    worth, chance = np.trim_zeros(values, "b").tobytes(), np.round(probability, 12).tobytes()
-    return birth, concurrency, worth, arrival.tobytes(), duration.tobytes(), chance
-
-
 class ExpectedPrices(Menu):
     """Menu B: prices never change, but rounds sell out.
 
-    Prices are rounded down to whole nano, so that what the programme starts is never at a loss here. A job
-    may buy at zero surplus what the programme buys: see `bought`. Without that rule a price that equals the
-    value per node of all jobs would sell nothing.
-
-    Parameters
-    ----------
-    capacity
-        Nodes and rounds; the programme has capacity C'.
-    population
-        Jobs that are expected.
+    Prices are rounded down to whole nano, so that what the programme, with capacity C', starts is never at a
+    loss here. A job may buy at zero surplus what the programme buys: see `bought`. Without that rule a price
+    that equals the value per node of all jobs would sell nothing.
     """
-
-    buys_at_zero: ClassVar[bool] = True
 
     def __init__(self, capacity: RelaxedCapacity, population: Population) -> None:
         super().__init__(capacity)
@@ -282,35 +218,65 @@ class ExpectedPrices(Menu):
                 "value"
             )
         self._price[:] = np.floor(optimum.prices * NANO)
-        points = optimum.points
-        bought: BoolArray = optimum.started > _BOUGHT * points.mass
-        self._bought: dict[_Key, BoolArray] = {}
-        for row in range(len(population.birth)):
-            of_row = slice(int(points.first[row]), int(points.first[row + 1]))
-            key = _key(
-                int(population.birth[row]),
-                int(population.concurrency[row]),
-                population.values[population.value_row[row]],
-                points.arrival[of_row],
-                points.duration[of_row],
-                points.mass[of_row] / population.jobs[row],
-            )
-            self._bought[key] = bought[of_row] | self._bought.get(key, False)
+        bought: BoolArray = optimum.started > _BOUGHT * population.mass
+        self._bought: dict[tuple[object, ...], BoolArray] = {}
+        for row, job in enumerate(population.job.tolist()):
+            key = _key(planned_job(population.statements, job))
+            points = bought[population.first[row] : population.first[row + 1]]
+            self._bought[key] = points | self._bought.get(key, False)
 
     def bought(self, report: PlannedJob) -> BoolArray:
-        """Return which points of a report the programme starts, at least in part; (n,).
+        """(n,) points of a report that the programme starts, at least in part.
 
         The programme buys nothing for a statement that it does not expect in that round of birth.
         """
-        key = _key(
-            report.birth,
-            report.concurrency,
-            report.values,
-            report.arrival,
-            report.duration,
-            report.probability,
-        )
-        return self._bought.get(key, np.zeros(len(report.arrival), dtype=np.bool_))
+        return self._bought.get(_key(report), np.zeros(len(report.arrival), dtype=np.bool_))
 
-    def _set_prices(self, booked: IntArray, price: IntArray) -> None:
-        """Prices stay; a sold-out round is one with too much booked load."""
+    def priced(self, first: int, booked: IntArray) -> IntArray:
+        """See `Menu.priced`; prices do not follow the load."""
+        return self._price[first : first + len(booked)].copy()
+
+
+def _key(report: PlannedJob) -> tuple[object, ...]:
+    """Contents of a statement, without zeros at the end of its values; chances have 12 digits."""
+    chance = np.round(report.probability, 12)
+    columns = (np.trim_zeros(report.values, "b"), report.arrival, report.duration, chance)
+    return report.birth, report.concurrency, *(column.tobytes() for column in columns)
+
+
+_REPORTED = ("reported_gpus", "reported_value", "reported_outlook")
+
+
+def read_prior(path: Path, slot_us: int, signal: str) -> Statements:
+    """Statements of a workload file, as they are reported there, in rounds from its first birth on.
+
+    Raises
+    ------
+    InvalidInputError : the file cannot be read, or has no statements of work
+    """
+    source = f"prior={path}"
+    try:
+        frame = pl.read_parquet(path)
+        # Files of jobs without reports leave these columns out.
+        absent = [name for name in _REPORTED if name not in frame.columns]
+        frame = frame.with_columns(pl.lit(None).alias(name) for name in absent)
+        told = frame.select(
+            "birth_s",
+            pl.col("reported_gpus").fill_null(pl.col("num_gpus")).cast(pl.Int64).alias("gpus"),
+            pl.col("reported_value").fill_null(pl.col("value")).alias("value"),
+            pl.col("reported_outlook").fill_null(pl.col("outlook")).alias("outlook"),
+        ).sort("birth_s", maintain_order=True)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InvalidInputError(f"{source}: is no workload with statements of work: {error}") from error
+    empty = told.null_count().sum_horizontal().item()
+    if empty or told.is_empty():
+        raise InvalidInputError(
+            f"{source}: every job needs birth_s, value, outlook and num_gpus, and {empty} of these are null "
+            f"in {len(told)} jobs: draw them by `ray-sim enrich --profile announced`"
+        )
+    try:
+        values, outlooks = parse_values(told["value"]), parse_outlooks(told["outlook"])
+    except ValueError as error:
+        raise InvalidInputError(f"{source}: {error}") from error
+    birth_us = seconds_to_us(told["birth_s"].to_numpy())
+    return statements_in_rounds(birth_us, told["gpus"].to_numpy(), values, outlooks, slot_us, signal)

@@ -47,7 +47,7 @@ class JobRows(NamedTuple):
 
 
 class PointRows(NamedTuple):
-    """Points of the supports of active jobs, (m,) each; as in `ray_sim.policies.posted_price.plan.Plan`."""
+    """Points of the supports of active jobs, (m,) each; sorted by (arrival, signal, duration)."""
 
     arrival: I64
     duration: I64
@@ -74,8 +74,13 @@ class SamplePaths(NamedTuple):
     """(W,) work space: loads of one path."""
 
 
+def ring_size(rounds: int) -> int:
+    """Smallest power of two, at least 64, that is not below a number of rounds."""
+    return max(64, 1 << int(max(rounds - 1, 0)).bit_length())  # NumPy number without compilation
+
+
 @kernel
-def _settle(jobs: JobRows, points: PointRows, slot: int) -> None:
+def settle(jobs: JobRows, points: PointRows, slot: int) -> None:
     """Note in which round the job's remaining points say something; a job that will not start has none."""
     at = jobs.low[slot]
     if at < jobs.high[slot] and jobs.arrived[slot] == 1 and points.start[at] == NEVER_ROUND:
@@ -123,12 +128,6 @@ def _keep_later(jobs: JobRows, points: PointRows, slot: int, round_: int, longes
         jobs.low[slot], jobs.high[slot] = more, more + 1
 
 
-@kernel
-def settle_new(jobs: JobRows, points: PointRows, slot: int) -> None:
-    """Set ``next_observation`` of a job that was appended."""
-    _settle(jobs, points, slot)
-
-
 @outlined
 def narrow(
     jobs: JobRows,
@@ -142,33 +141,23 @@ def narrow(
 ) -> int:
     """Rule out the points that disagree with the observations of a round, and with their lack until it.
 
+    ``arrived`` are the rows of jobs that arrived in the round, with their ``signals``; ``longest`` is D_m. It
+    fills ``changed``, (count,), with the rows of jobs whose points changed, and returns their number.
     O(count + points ruled out).
-
-    Parameters
-    ----------
-    count : number of jobs
-    longest : D_m
-    arrived : (k,) jobs that arrived in the round, by row
-    signals : (k,)
-    changed : (count,) filled with the rows of the jobs whose points changed
-
-    Returns
-    -------
-    the number of these
     """
     n = 0
     for i in range(len(arrived)):
         slot = arrived[i]
         if jobs.low[slot] < jobs.high[slot]:
             _keep_arrival(jobs, points, slot, round_, signals[i])
-            _settle(jobs, points, slot)
+            settle(jobs, points, slot)
             jobs.narrowings[slot] += 1
             changed[n] = slot
             n += 1
     for slot in range(count):
         if jobs.next_observation[slot] <= round_:
             _keep_later(jobs, points, slot, round_, longest)
-            _settle(jobs, points, slot)
+            settle(jobs, points, slot)
             jobs.narrowings[slot] += 1
             changed[n] = slot
             n += 1
@@ -176,24 +165,12 @@ def narrow(
 
 
 @kernel
-def add_load(load: I64, points: PointRows, point: int, since: int, nodes: int) -> int:
-    """Add nodes in the rounds from ``since`` on in which a point runs; O(its duration).
-
-    Parameters
-    ----------
-    load : (W,) by round modulo W, a power of two
-
-    Returns
-    -------
-    the largest new load of these rounds, 0 if there are none
-    """
-    start, largest = points.start[point], 0
+def add_load(load: I64, points: PointRows, point: int, since: int, nodes: int) -> None:
+    """Add nodes in the rounds from ``since`` on in which a point runs, by round modulo a power of two."""
+    start = points.start[point]
     if start < NEVER_ROUND:
         for round_ in range(max(start, since), start + points.duration[point]):
-            at = round_ & (len(load) - 1)
-            load[at] += nodes
-            largest = max(largest, load[at])
-    return largest
+            load[round_ & (len(load) - 1)] += nodes
 
 
 @kernel
@@ -202,12 +179,8 @@ def tally(load: I64, birth: int, concurrency: int, capacity: int, weight: float,
 
     The job fails for all d if a load alone exceeds the capacity before t', else for d > g - t', where g >= t'
     is the first round with too little room for it. Rounds are scanned backwards, so that g is known for all
-    starts in O(rounds + D).
-
-    Parameters
-    ----------
-    load : (W,) by round modulo W, a power of two >= rounds - 1 + D
-    failures : (rounds, D + 1) by start after the birth and duration
+    starts in O(rounds + D). Loads, (W,), are by round modulo W, a power of two >= rounds - 1 + D; failures,
+    (rounds, D + 1), by start after the birth and duration.
     """
     rounds, longest, mask = failures.shape[0], failures.shape[1] - 1, len(load) - 1
     alone = birth
@@ -329,13 +302,8 @@ def redraw(
     A point that agrees stays: it has the distribution of the prior given that it agrees, the posterior. The
     number of a draw is keyed by (job, number of narrowings, path), so draws depend on no order, and on no
     other job but by the rounds that are observed: points that two rounds rule out are one narrowing if the
-    first round is left out. O(N) per job and round of its possible runs.
-
-    Parameters
-    ----------
-    slots : jobs, by row
-    since : loads before this round are not kept
-    state : of the stream
+    first round is left out. Loads before round ``since`` are not kept. O(N) per job and round of its possible
+    runs.
     """
     for i in range(len(slots)):
         slot = slots[i]

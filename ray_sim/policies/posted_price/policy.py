@@ -19,15 +19,12 @@ from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
 from ray_sim.model.welfare_audit import AuditedJobs
 from ray_sim.policies.posted_price.birth_record import BirthRecord
 from ray_sim.policies.posted_price.exact_failure import ExactFailure
-from ray_sim.policies.posted_price.expected_lp import ExpectedPrices, Population
-from ray_sim.policies.posted_price.exponential_prices import ExponentialPrices
+from ray_sim.policies.posted_price.expected_lp import ExpectedPrices, Population, read_prior
 from ray_sim.policies.posted_price.failure import FailureOracle
-from ray_sim.policies.posted_price.menu import Menu, RelaxedCapacity
+from ray_sim.policies.posted_price.menu import ExponentialPrices, Menu, RelaxedCapacity
 from ray_sim.policies.posted_price.plan_book import PlanBook
-from ray_sim.policies.posted_price.planner import threshold
-from ray_sim.policies.posted_price.planner_kernels import PlannedJob
-from ray_sim.policies.posted_price.prior import read_prior
-from ray_sim.policies.posted_price.sampled_failure import OracleError, SampledFailure, sample_count
+from ray_sim.policies.posted_price.planner import PlannedJob, planned_job, threshold
+from ray_sim.policies.posted_price.sampled_failure import SampledFailure, sample_count
 from ray_sim.policy_api import (
     WHOLE_TRACE,
     AnnouncedContext,
@@ -41,6 +38,7 @@ from ray_sim.policy_api import (
 )
 
 _SOURCE = "docs/models/posted_price.md#algorithm; Babaioff et al., Algorithm 2"
+_ESTIMATES = "docs/models/posted_price.md#failure-estimates"
 
 
 class PostedPrice(AnnouncedPolicy):
@@ -84,7 +82,7 @@ class PostedPrice(AnnouncedPolicy):
             "choice",
             "sampled",
             "how failures are estimated. sampled: by sample paths; exact: by all outcomes, for few jobs",
-            source="docs/models/posted_price.md#failure-estimates",
+            source=_ESTIMATES,
             choices=("sampled", "exact"),
         ),
         Parameter(
@@ -93,7 +91,7 @@ class PostedPrice(AnnouncedPolicy):
             "pointwise",
             "what mu bounds. pointwise: the mean error of each estimate; uniform: the error of all estimates "
             "of a job, but with probability oracle_failure",
-            source="docs/models/posted_price.md#failure-estimates",
+            source=_ESTIMATES,
             choices=("pointwise", "uniform"),
         ),
         Parameter(
@@ -103,7 +101,7 @@ class PostedPrice(AnnouncedPolicy):
             "error of the sampled estimates",
             minimum=1e-4,
             maximum=0.5,
-            source="docs/models/posted_price.md#failure-estimates",
+            source=_ESTIMATES,
         ),
         Parameter(
             "oracle_failure",
@@ -112,7 +110,7 @@ class PostedPrice(AnnouncedPolicy):
             "probability with which a uniform error may be larger",
             minimum=1e-12,
             maximum=0.5,
-            source="docs/models/posted_price.md#failure-estimates",
+            source=_ESTIMATES,
         ),
         Parameter(
             "threshold", "bool", True, "whether estimates of at most eps / 10 count as 0", source=_SOURCE
@@ -150,12 +148,12 @@ class PostedPrice(AnnouncedPolicy):
 
     def warnings(self) -> list[str]:
         """Why the prices of this run are not truthful."""
-        own = "not truthful: menu=expected has its prices from the reports of this run, so that a user's own "
-        own += "report is in the prices it pays; give it jobs of another seed: -p prior=FILE"
-        told = [own] if self._menu_name == "expected" and self._prior is None else []
-        return told + self._undeclared()
-
-    def _undeclared(self) -> list[str]:
+        told = []
+        if WHOLE_TRACE in self.sees:
+            told.append(
+                "not truthful: menu=expected has its prices from the reports of this run, so that a user's "
+                "own report is in the prices it pays; give it jobs of another seed: -p prior=FILE"
+            )
         bounds, round_s = self._world.bounds, self._world.round_us / US_PER_S
         same = {
             "most_gpus": f"{bounds.concurrency}",
@@ -165,13 +163,13 @@ class PostedPrice(AnnouncedPolicy):
         if self.draws and self._error == "uniform":  # S_m counts in the number of sample paths only
             same["most_delay_s"] = f"{(bounds.delay - 1) * round_s:.12g}"
         undeclared = [name for name in same if name in bounds.undeclared]
-        if not undeclared:
-            return []
-        options = " ".join(f"-w {name}={same[name]}" for name in undeclared)
-        return [
-            f"not truthful: {', '.join(undeclared)} not declared, so these bounds come from the "
-            f"reports, and a report changes what its user is offered; the same, declared: {options}"
-        ]
+        if undeclared:
+            options = " ".join(f"-w {name}={same[name]}" for name in undeclared)
+            told.append(
+                f"not truthful: {', '.join(undeclared)} not declared, so these bounds come from the "
+                f"reports, and a report changes what its user is offered; the same, declared: {options}"
+            )
+        return told
 
     def audited(self, jobs: AuditedJobs) -> BirthRecord:
         """Record births in the run that follows; its decisions are the same."""
@@ -185,12 +183,6 @@ class PostedPrice(AnnouncedPolicy):
         self._menu = self._new_menu(world)
         self._oracle = self._new_oracle(world, streams)
         self._plans = PlanBook(world.statements, self._menu, world.signal, world.bounds.duration)
-        n = len(world.statements)
-        self._arrival: IntArray = np.full(n, NEVER_ROUND)
-        self._signal: IntArray = np.zeros(n, dtype=np.int64)
-        self._start: IntArray = np.full(n, NEVER_ROUND)
-        self._until: IntArray = np.full(n, NEVER_ROUND)
-        """Rounds in which jobs came, start, and have run for the longest time that they reported."""
         if self._audit is not None:
             self._audit.start(world, self._menu)
 
@@ -206,35 +198,33 @@ class PostedPrice(AnnouncedPolicy):
         return ExponentialPrices(capacity, bounds.duration, bounds.value)
 
     def _new_oracle(self, world: AnnouncedContext, streams: Streams) -> FailureOracle:
-        bounds, longest = world.bounds, world.bounds.duration
-        self._paths = 0
-        if self._oracle_name == "exact":
-            return ExactFailure(world.nodes, longest)
-        triples = bounds.delay * bounds.concurrency * longest
-        error: OracleError = "uniform" if self._error == "uniform" else "pointwise"
-        self._paths = sample_count(error, self._mu, triples, self._failure)
-        return SampledFailure(world.nodes, longest, self._paths, streams)
+        bounds, self._paths = world.bounds, 0
+        if not self.draws:
+            return ExactFailure(world.nodes, bounds.duration)
+        triples = bounds.delay * bounds.concurrency * bounds.duration
+        self._paths = sample_count(self._error, self._mu, triples, self._failure)
+        return SampledFailure(world.nodes, bounds.duration, self._paths, streams)
 
     def decide(self, view: AnnouncedView) -> AnnouncedDecision:
         """One round of Algorithm 1: plan, fix starts, evict, start, charge."""
         unwanted = [job for job in view.arrived.tolist() if not self._submit(job)]
         came = _without(view.came, unwanted)
-        launches, refused = self._come(view.round, came, view.signals(came))
-        rejected = np.union1d(np.array(unwanted, dtype=np.int64), refused)
+        signals, completed = view.signals(came), view.completed.copy()
+        starts = self._plans.come(came, view.round, signals)
+        launched, start_us = came[starts < NEVER_ROUND], starts[starts < NEVER_ROUND] * self._world.round_us
+        rejected = np.union1d(np.array(unwanted, dtype=np.int64), came[starts == NEVER_ROUND])
         waiting = _without(view.present, rejected)
-        due = waiting[self._start[waiting] == view.round]
+        due = waiting[self._plans.start[waiting] == view.round]
         evicted = view.overload(due, rejected)
-        self._run_on(view.round, _without(view.running, evicted))
-        charges = self._charge(view.round, view.completed)
-        removed = np.union1d(rejected, evicted)
-        self._oracle.observe(view.round, came, self._signal[came], view.completed, removed)
+        self._plans.run_on(_without(view.running, evicted), view.round)
+        self._oracle.observe(view.round, came, signals, completed, np.union1d(rejected, evicted))
         return AnnouncedDecision(
             changes=view.starts(_without(due, evicted), np.intersect1d(evicted, view.running)),
             reject=rejected,
             reject_reason="not_launched",
             evict=evicted,
-            launches=launches,
-            charges=charges,
+            launches=Launches(launched, start_us) if len(launched) else None,
+            charges=self._charge(view.round, completed) if len(completed) else None,
         )
 
     def _submit(self, job: int) -> bool:
@@ -244,18 +234,18 @@ class PostedPrice(AnnouncedPolicy):
         ------
         InvalidScenarioError : its failures cannot be estimated; names the job
         """
-        report = self._plans.planned_job(job)
+        report = planned_job(self._world.statements, job)
         try:
             if self._audit is not None:
                 self._audit.born(job, report)
-            plan = self._plans.make(job, report, self._failures(report))
+            start = self._plans.make(job, report, self._failures(report))
         except InvalidScenarioError as error:
             raise InvalidScenarioError(f"job {self._world.job_name(job)}: {error}") from error
-        if plan is None:
+        if start is None:
             return False
-        self._oracle.add(job, report.concurrency, plan)
+        self._oracle.add(job, report, start)
         if self._audit is not None:
-            self._audit.planned(job, report.concurrency, plan)
+            self._audit.planned(job, report, start)
         return True
 
     def _failures(self, report: PlannedJob) -> FloatArray | None:
@@ -268,27 +258,9 @@ class PostedPrice(AnnouncedPolicy):
         estimates = self._oracle.failures(report.birth, report.concurrency, last_start, longest)
         return threshold(estimates, self._eps) if self._threshold else estimates
 
-    def _come(self, now: int, jobs: IntArray, signals: IntArray) -> tuple[Launches | None, IntArray]:
-        """Look up the starts of jobs that come; returns them, and the jobs that do not start."""
-        self._arrival[jobs], self._signal[jobs] = now, signals
-        self._plans.find_starts(jobs, now, signals, self._start, self._until)
-        starts = self._start[jobs]
-        launched, refused = jobs[starts < NEVER_ROUND], jobs[starts == NEVER_ROUND]
-        start_us = self._start[launched] * self._world.round_us
-        return (Launches(launched, start_us) if len(launched) else None), refused
-
-    def _run_on(self, now: int, running: IntArray) -> None:
-        """Book jobs that have outlasted their reports up to D_m; they run on, and pay for what they run."""
-        for job in running[self._until[running] <= now].tolist():
-            self._plans.run_on(job, now, int(self._start[job]) + self._world.bounds.duration)
-            self._until[job] = NEVER_ROUND
-
-    def _charge(self, now: int, jobs: IntArray) -> Charges | None:
+    def _charge(self, now: int, jobs: IntArray) -> Charges:
         """Prices of jobs that completed now."""
-        if not len(jobs):
-            return None
-        prices = self._plans.prices(jobs.copy(), now, self._arrival, self._signal, self._start)
-        return Charges(jobs.copy(), prices)
+        return Charges(jobs, self._plans.prices(jobs, now))
 
     def quotes(self, arrival: IntArray, signal: IntArray) -> Quotes:
         """Best starts at the births, with their prices, for what comes true."""

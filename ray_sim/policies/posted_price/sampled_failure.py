@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Mapping
 
 import numpy as np
 
 from ray_sim.kernels.core.arrays import I32
 from ray_sim.kernels.handle import handle
-from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
+from ray_sim.model.statement import NEVER_ROUND
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray, tolerant_ceil
-from ray_sim.policies.posted_price.failure import FailureOracle, OracleState, ring_size, widened
-from ray_sim.policies.posted_price.failure_kernels import SamplePaths, find_peaks, redraw, sampled_failures
+from ray_sim.policies.posted_price.failure import FailureOracle
+from ray_sim.policies.posted_price.failure_kernels import (
+    SamplePaths,
+    find_peaks,
+    redraw,
+    ring_size,
+    sampled_failures,
+)
+from ray_sim.policies.posted_price.planner import PlannedJob
+from ray_sim.policy_api import State
 
-OracleError = Literal["pointwise", "uniform"]
 
-
-def sample_count(oracle_error: OracleError, mu: float, triples: int, budget: float) -> int:
+def sample_count(oracle_error: str, mu: float, triples: int, budget: float) -> int:
     """Number N of sample paths for an error ``mu`` of failure estimates (Hoeffding).
 
     Parameters
@@ -26,23 +32,11 @@ def sample_count(oracle_error: OracleError, mu: float, triples: int, budget: flo
     oracle_error : ``pointwise``: the expected error of each estimate is at most mu, N = 1 / (4 mu^2);
         ``uniform``: with probability 1 - budget no estimate of a job errs by mu,
         N = ln(2 triples / budget) / (2 mu^2)
-    mu : in (0, 1)
-    triples : number of (start, concurrency, duration) of a job, >= 1; unused if pointwise
-    budget : in (0, 1); unused if pointwise
-
-    Raises
-    ------
-    UnknownNameError : ``oracle_error`` is neither of the two
-    InvalidScenarioError : a number is out of its range
+    triples : number of (start, concurrency, duration) of a job, >= 1
     """
-    for name, value in (("mu", mu), ("oracle_failure", budget)):
-        if not 0 < value < 1:
-            raise InvalidScenarioError(f"{name}: must be above 0 and below 1, got {value!r}")
     if oracle_error == "pointwise":
         return tolerant_ceil(1 / (4 * mu**2))
-    if oracle_error == "uniform":
-        return tolerant_ceil(math.log(2 * triples / budget) / (2 * mu**2))
-    raise UnknownNameError("value of oracle_error", oracle_error, ("pointwise", "uniform"))
+    return tolerant_ceil(math.log(2 * triples / budget) / (2 * mu**2))
 
 
 class SampledFailure(FailureOracle):
@@ -59,82 +53,82 @@ class SampledFailure(FailureOracle):
     streams : of the run
     """
 
-    def __init__(
-        self,
-        capacity: int,
-        longest: int,
-        paths: int,
-        streams: Streams,
-    ) -> None:
+    def __init__(self, capacity: int, longest: int, paths: int, streams: Streams) -> None:
         super().__init__(capacity, longest)
         self._stream = streams.states("failure", np.zeros(1, dtype=np.int64))[0]
-        self._set(
-            SamplePaths(
-                chosen=np.full((len(self._jobs.jobs.job), paths), -1, dtype=np.int32),
-                load=np.zeros((ring_size(1), paths), dtype=np.int32),
-                peak=np.zeros(paths, dtype=np.int32),
-                cumulative=np.zeros(len(self._jobs.points.start)),
-                runs=np.zeros((4, paths), dtype=np.int32),
-                column=np.zeros(ring_size(1), dtype=np.int64),
-            )
-        )
+        chosen, load = np.full((0, paths), -1, dtype=np.int32), np.zeros((ring_size(1), paths), np.int32)
+        self._set_paths(chosen, load, np.zeros(paths, dtype=np.int32))
 
     def certain(self, concurrency: int) -> bool:
         """Whether no path comes so near to the capacity that the job could fail in it."""
         return int(self._paths.peak.max()) + concurrency <= self._capacity
 
-    def state(self) -> OracleState:
-        """Arrays of a snapshot; see `FailureOracle.state`."""
-        paths = self._paths
-        chosen = paths.chosen[: self._jobs.count].copy()
-        return {**super().state(), "chosen": chosen, "load": paths.load.copy(), "peak": paths.peak.copy()}
+    def add(self, job: int, report: PlannedJob, start: IntArray) -> IntArray:
+        """Add a job, and draw it in each path; see `FailureOracle.add`."""
+        self._reach(int((start + report.duration)[start < NEVER_ROUND].max(initial=0)))
+        row = super().add(job, report, start)
+        self._redraw(row)
+        return row
 
-    def restore(self, state: OracleState) -> None:
-        """Continue from a snapshot; see `FailureOracle.restore`."""
-        super().restore(state)
-        self._set_load(state["load"].copy())
-        self._paths.peak[:] = state["peak"]
-        self._take_rows(state["chosen"])
-
-    def _pass_rounds(self, until: int) -> None:
-        load = self._paths.load
-        load[np.arange(self._round, min(until, self._round + len(load))) % len(load)] = 0
-
-    def _reach(self, end: int) -> None:
-        width = ring_size(end - self._round)
-        if width > len(self._paths.load):
-            self._set_load(widened(self._paths.load, self._round, width))
-
-    def _set_load(self, load: I32) -> None:
-        self._set(self._paths._replace(load=load, column=np.zeros(len(load), dtype=np.int64)))
-
-    def _set(self, paths: SamplePaths) -> None:
-        self._paths, self._paths_handle = paths, handle(paths)
-
-    def _moved(self, kept: IntArray) -> None:
-        self._take_rows(self._paths.chosen[kept])
-
-    def _take_rows(self, chosen: I32) -> None:
-        rows = np.full((len(self._jobs.jobs.job), chosen.shape[1]), -1, dtype=np.int32)
-        rows[: len(chosen)] = chosen
-        self._set(self._paths._replace(chosen=rows, cumulative=np.zeros(len(self._jobs.points.start))))
-
-    def _added(self, row: int) -> None:
-        self._redraw(np.array([row]))
-
-    def _changed(self, rows: IntArray) -> None:
+    def observe(
+        self, round_: int, arrived: IntArray, signals: IntArray, completed: IntArray, removed: IntArray
+    ) -> IntArray:
+        """Take observations, and draw anew what they contradict; see `FailureOracle.observe`."""
+        rows = super().observe(round_, arrived, signals, completed, removed)
+        last = self._jobs.high[rows] - 1
+        overrun = last[(self._jobs.low[rows] == last) & (last == self._jobs.last[rows] - 1)]
+        self._reach(int((self._points.start + self._points.duration)[overrun].max(initial=0)))
         self._redraw(rows)
         find_peaks(self._paths_handle)
+        return rows
+
+    def state(self) -> State:
+        """Arrays of a snapshot; see `FailureOracle.state`."""
+        chosen, load, peak = (each.copy() for each in self._paths[:3])
+        return {**super().state(), "chosen": chosen, "load": load, "peak": peak}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a snapshot; see `FailureOracle.restore`."""
+        super().restore(state)
+        self._set_paths(*(state[name].copy() for name in ("chosen", "load", "peak")))
+
+    def _go_to(self, round_: int) -> None:
+        load = self._paths.load
+        load[np.arange(self._round, min(round_, self._round + len(load))) % len(load)] = 0
+        super()._go_to(round_)
+
+    def _make_room(self, points: int) -> IntArray:
+        kept = super()._make_room(points)
+        self._set_paths(self._paths.chosen[kept], self._paths.load, self._paths.peak)
+        return kept
+
+    def _reach(self, end: int) -> None:
+        """Take memory for loads of rounds before ``end``."""
+        old, width = self._paths.load, ring_size(end - self._round)
+        if width > len(old):
+            rounds = np.arange(self._round, self._round + len(old))
+            load = np.zeros((width, old.shape[1]), np.int32)
+            load[rounds % width] = old[rounds % len(old)]
+            self._set_paths(self._paths.chosen, load, self._paths.peak)
+
+    def _set_paths(self, chosen: I32, load: I32, peak: I32) -> None:
+        """Use these arrays; ``chosen`` gets a row for each of the jobs for which there is memory."""
+        rows = np.full((len(self._jobs.job), len(peak)), -1, dtype=np.int32)
+        rows[: len(chosen)] = chosen
+        self._paths = SamplePaths(
+            chosen=rows,
+            load=load,
+            peak=peak,
+            cumulative=np.zeros(len(self._points.start)),
+            runs=np.zeros((4, len(peak)), dtype=np.int32),
+            column=np.zeros(len(load), dtype=np.int64),
+        )
+        self._paths_handle = handle(self._paths)
 
     def _redraw(self, rows: IntArray) -> None:
-        redraw(
-            self._jobs.jobs_handle,
-            self._jobs.points_handle,
-            self._paths_handle,
-            rows,
-            self._round,
-            self._stream,
-        )
+        paths, stream = self._paths_handle, self._stream
+        redraw(self._jobs_handle, self._points_handle, paths, rows, self._round, stream)
 
     def _estimate(self, birth: int, concurrency: int, failures: FloatArray) -> None:
+        self._reach(birth + sum(failures.shape) - 2)
         sampled_failures(self._paths_handle, birth, concurrency, self._capacity, failures)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
-from ray_sim.policies.posted_price.planner import Planner
-from ray_sim.policies.posted_price.planner_kernels import Launch, PlannedJob
+from ray_sim.policies.posted_price.planner import Launch, PlannedJob, Planner
 
 
 @pytest.fixture

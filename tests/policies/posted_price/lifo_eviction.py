@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ray_sim.model.statement import NEVER_ROUND
-from ray_sim.policies.posted_price.plan import Plan
+from ray_sim.model.units import IntArray
+from ray_sim.policies.posted_price.planner import PlannedJob
 
 Point = tuple[int, int, int, float, int | None]
 """Arrival, duration, signal, probability, start (None: not launched)."""
@@ -25,10 +26,12 @@ class Job:
     concurrency: int
     points: tuple[Point, ...]
 
-    def plan(self) -> Plan:
+    def plan(self) -> tuple[PlannedJob, IntArray]:
+        """The job as it is reported, of no value, and the starts of its points."""
         arrival, duration, signal, probability, start = zip(*sorted(self.points), strict=True)
-        starts = [NEVER_ROUND if s is None else s for s in start]
-        return Plan(*(np.array(column) for column in (arrival, duration, signal, probability, starts)))
+        columns = (np.array(column) for column in (arrival, duration, probability, signal))
+        report = PlannedJob(self.birth, self.concurrency, np.zeros(1, dtype=np.int64), *columns)
+        return report, np.array([NEVER_ROUND if s is None else s for s in start])
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from enum import StrEnum
 import numpy as np
 
 from ray_sim.model.statement import NANO, Outlooks, Statements
-from ray_sim.policies.posted_price.planner import Planner
-from ray_sim.policies.posted_price.planner_kernels import PlannedJob
+from ray_sim.policies.posted_price.planner import PlannedJob, Planner
 
 Points = dict[tuple[int, int], float]
 """Probability by (arrival, duration)."""

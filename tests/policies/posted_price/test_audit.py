@@ -21,9 +21,8 @@ from ray_sim.model.statement import NANO
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.model.welfare_audit import AuditRequest
-from ray_sim.policies.posted_price.exponential_prices import ExponentialPrices
-from ray_sim.policies.posted_price.menu import RelaxedCapacity
-from ray_sim.policies.posted_price.planner_kernels import PlannedJob
+from ray_sim.policies.posted_price.menu import ExponentialPrices, RelaxedCapacity
+from ray_sim.policies.posted_price.planner import PlannedJob
 from ray_sim.policies.posted_price.policy import PostedPrice
 from ray_sim.policy_api import Charges
 from tests.engine.test_announced import Row, world
@@ -122,10 +121,8 @@ class Careless(PostedPrice):
 class ByReport(PostedPrice):
     """Charges a tenth of the reported value on top."""
 
-    def _charge(self, now: int, jobs: IntArray) -> Charges | None:
+    def _charge(self, now: int, jobs: IntArray) -> Charges:
         told, charges = self._world.statements, super()._charge(now, jobs)
-        if charges is None:
-            return None
         return replace(charges, price=charges.price + told.values[told.value_row[charges.job], 1] // 10)
 
 
@@ -233,9 +230,9 @@ def test_a_run_of_the_mechanism_breaks_no_rule() -> None:
 class Greedy(PostedPrice):
     """Charges a unit more than the menu said."""
 
-    def _charge(self, now: int, jobs: IntArray) -> Charges | None:
+    def _charge(self, now: int, jobs: IntArray) -> Charges:
         charges = super()._charge(now, jobs)
-        return charges and replace(charges, price=charges.price + NANO)
+        return replace(charges, price=charges.price + NANO)
 
 
 class Forgetful(PostedPrice):

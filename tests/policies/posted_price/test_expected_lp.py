@@ -18,8 +18,7 @@ from ray_sim.policies.posted_price.expected_lp import (
     expected_optimum,
 )
 from ray_sim.policies.posted_price.menu import RelaxedCapacity
-from ray_sim.policies.posted_price.planner import planned_job, rounds_touched
-from ray_sim.policies.posted_price.planner_kernels import PlannedJob
+from ray_sim.policies.posted_price.planner import PlannedJob, planned_job, rounds_touched
 from tests.policies.posted_price.random_jobs import (
     Signal,
     Sizes,
@@ -98,8 +97,8 @@ class TestPopulation:
         other = job_of(0, 2, [2, 2, 0], {(0, 1): 1.0})
         later = job_of(3, 1, [2, 2, 0], {(3, 1): 1.0})
         population = Population.of(statements_of([one, other, one, one, later]))
-        assert population.birth.tolist() == [0, 0, 3]
-        assert population.concurrency.tolist() == [1, 2, 1]
+        assert population.statements.birth[population.job].tolist() == [0, 0, 3]
+        assert population.statements.concurrency[population.job].tolist() == [1, 2, 1]
         assert population.jobs.tolist() == [3, 1, 1]
 
 

@@ -11,8 +11,14 @@ import pytest
 
 from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
-from ray_sim.policies.posted_price.planner import Planner, planned_job, rounds_touched, threshold
-from ray_sim.policies.posted_price.planner_kernels import Launch, PlannedJob
+from ray_sim.policies.posted_price.planner import (
+    Launch,
+    PlannedJob,
+    Planner,
+    planned_job,
+    rounds_touched,
+    threshold,
+)
 from tests.policies.posted_price.random_jobs import (
     Points,
     Signal,
@@ -202,11 +208,6 @@ class TestPlans:
             planner = Planner("none", LONGEST)
             few = planner.plan(job, (node[enough], sold_out[enough]))
             assert few[0].start.tolist() == plan(job, (node, sold_out), planner=planner)[0].tolist()
-
-    def test_a_planner_forgets_earlier_jobs(self) -> None:
-        planner = Planner("full", 30)
-        planner.plan(job_of(0, 1, [9] * 40 + [0], {(0, 30): 1.0}), prices_of([5] * 80))
-        assert planner.plan(self.JOB, prices_of([0] * 5))[1] == 4.0
 
     def test_jobs_of_statements(self) -> None:
         rng = np.random.default_rng(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -232,8 +232,9 @@ def test_the_score_is_best_on_average_for_the_distribution_that_is_true() -> Non
 @pytest.mark.parametrize("form", ["deadline", "step", "linear", "sigmoid"])
 def test_worked_value_of_a_job(jobs: Jobs, form: ValueKind) -> None:
     """2 units per GPU-hour, 4 GPUs, 1800 s without error: 4 units; due 600 + 3 x 1800 s after the birth."""
-    value = replace(LOGNORMAL.value, form=form, worth_per_gpu_hour=Constant(2.0), slack=Constant(3.0))
-    outlook = replace(LOGNORMAL.outlook, duration_error=0.0, arrival_jitter=0.0)
+    drawn = {"form": form, "worth_per_gpu_hour": Constant(2.0), "slack": Constant(3.0)}
+    value = LOGNORMAL.value.model_copy(update=drawn)
+    outlook = LOGNORMAL.outlook.model_copy(update={"duration_error": 0.0, "arrival_jitter": 0.0})
     draws = replace(LOGNORMAL, lead_s=Constant(600.0), value=value, outlook=outlook)
     frame, _ = announce(jobs(1, num_gpus=[4.0], duration_s=[1800.0], submit_s=[1000.0]), draws, 0)
     assert frame[0, "birth_s"] == 400
@@ -256,8 +257,10 @@ def test_a_job_without_gpus_is_worth_as_one_gpu(jobs: Jobs) -> None:
 
 def test_worths_outside_the_range_become_its_nearer_end() -> None:
     frame = synth("philly", 300, seed=1)[0]
-    free = replace(LOGNORMAL, value=replace(LOGNORMAL.value, worth_range=None))
-    limited = replace(LOGNORMAL, value=replace(LOGNORMAL.value, worth_range=(1.0, 20.0)))
+    free, limited = (
+        replace(LOGNORMAL, value=LOGNORMAL.value.model_copy(update={"worth_range": limits}))
+        for limits in (None, (1.0, 20.0))
+    )
     drawn, moved = (
         np.array([float(text.split()[1]) for text in announce(frame, draws, 1)[0]["value"]])
         for draws in (free, limited)
@@ -279,7 +282,7 @@ def test_the_same_seed_gives_the_same_bytes_and_the_provenance_has_the_scores(tm
     assert isinstance(report, AnnouncementReport)
     assert made is not None
     assert made.options == {"profile": "announced_history", "profile_sha256": HISTORY.sha256}
-    assert made.notes["scores"] == report.scores.to_dict()
+    assert made.notes["scores"] == asdict(report.scores)
     assert json.loads(json.dumps(report.to_dict()))["by_history"] == report.by_history
 
 

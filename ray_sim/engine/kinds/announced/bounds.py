@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from ray_sim.engine.kinds.announced.rounds import RoundedJobs, signals
+from ray_sim.engine.kinds.announced.rounds import RoundedJobs, merged
 from ray_sim.model.errors import InvalidWorkloadError, problems_text
-from ray_sim.model.parameters import Value
+from ray_sim.model.parameters import Value, microseconds
 from ray_sim.model.statement import NANO, Outlooks, Statements
 from ray_sim.model.text import shown
-from ray_sim.model.units import US_PER_S, BoolArray, IntArray
+from ray_sim.model.units import BoolArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,30 +36,22 @@ _DECLARED = ("most_gpus", "most_duration_s", "most_value", "most_delay_s")
 
 
 def bounds_of(reported: Statements, values: Mapping[str, Value], slot_us: int) -> StatementBounds:
-    """Bounds that the world parameters declare; where one is None the least that holds for all reports."""
-    duration_s, delay_s = values["most_duration_s"], values["most_delay_s"]
-    assert duration_s is None or isinstance(duration_s, float)
-    assert delay_s is None or isinstance(delay_s, float)
+    """Bounds that the world parameters declare; where one is None the least that holds for all reports.
+
+    The longest duration is rounded up to rounds, as durations of jobs are; S_m is the first round after the
+    birth without value.
+    """
+    duration_us, delay_us = microseconds(values["most_duration_s"]), microseconds(values["most_delay_s"])
     longest = _per_row(reported.outlooks)[reported.outlook_row]
     worth = reported.values[np.unique(reported.value_row)]
     highest = max(1.0, float(worth.max(initial=NANO)) / NANO)
     return StatementBounds(
         concurrency=int(str(values["most_gpus"] or reported.concurrency.max(initial=1))),
-        duration=int(longest.max(initial=1)) if duration_s is None else _rounds_of(duration_s, slot_us),
+        duration=int(longest.max(initial=1)) if duration_us is None else max(1, -(-duration_us // slot_us)),
         value=float(str(values["most_value"] or highest)),
-        delay=int((worth > 0).sum(axis=1).max(initial=1)) if delay_s is None else _delay_of(delay_s, slot_us),
+        delay=int((worth > 0).sum(axis=1).max(initial=1)) if delay_us is None else delay_us // slot_us + 1,
         undeclared=tuple(name for name in _DECLARED if values[name] is None),
     )
-
-
-def _rounds_of(duration_s: float, slot_us: int) -> int:
-    """Rounds of the longest duration that is allowed: rounded up, as durations of jobs are."""
-    return max(1, -(-round(duration_s * US_PER_S) // slot_us))
-
-
-def _delay_of(delay_s: float, slot_us: int) -> int:
-    """First round after the birth without value, if the last with one is at most ``delay_s`` after it."""
-    return round(delay_s * US_PER_S) // slot_us + 1
 
 
 def check_bounds(reported: Statements, bounds: StatementBounds, job_id: pl.Series) -> None:
@@ -139,22 +131,9 @@ def clipped(jobs: RoundedJobs, bounds: StatementBounds, signal: str) -> tuple[Ro
     duration = np.minimum(reported.outlooks.duration, bounds.duration)
     changed = (worth != reported.values).any(axis=1)[reported.value_row]
     changed |= (_per_row(reported.outlooks) > bounds.duration)[reported.outlook_row]
-    outlooks = _merged(replace(reported.outlooks, duration=duration, signal=signals(signal, duration)))
+    told, rows = reported.outlooks, len(reported.outlooks.ptr) - 1
+    row = np.repeat(np.arange(rows), np.diff(told.ptr))
+    outlooks = merged(row, told.arrival, duration, told.probability, signal, rows)
     true = replace(jobs.true, values=worth, outlooks=outlooks)
     reported = replace(reported, values=worth, outlooks=outlooks)
     return replace(jobs, true=true, reported=reported), int(changed.sum())
-
-
-def _merged(outlooks: Outlooks) -> Outlooks:
-    """The same distributions; equal points, which are neighbours after a cut, are one."""
-    row = np.repeat(np.arange(len(outlooks.ptr) - 1), np.diff(outlooks.ptr))
-    order = np.lexsort((outlooks.duration, outlooks.signal, outlooks.arrival, row))
-    keys = np.stack([row, outlooks.arrival, outlooks.duration])[:, order]
-    first = np.flatnonzero(np.concatenate([[True], (np.diff(keys) != 0).any(axis=0)]))
-    return Outlooks(
-        ptr=np.searchsorted(row[order][first], np.arange(len(outlooks.ptr))).astype(np.int64),
-        arrival=keys[1, first],
-        duration=keys[2, first],
-        probability=np.add.reduceat(outlooks.probability[order], first),
-        signal=outlooks.signal[order][first],
-    )

@@ -20,7 +20,6 @@ from ray_sim.engine.kinds.facts import KindColumns, WorldSetting
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.limits import check_clock
 from ray_sim.engine.world import World
-from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError, InvalidWorkloadError, problems_text
 from ray_sim.model.job import JobTable, StatementProfile
 from ray_sim.model.parameters import microseconds
@@ -58,11 +57,11 @@ class AnnouncedFacts(RigidFacts):
         InvalidScenarioError : servers that are no pool of equal GPUs, or no slots
         InvalidWorkloadError : jobs without statements, or statements beyond the bounds
         """
-        slot_us = setting.slot_us
+        slot_us, cluster = setting.slot_us, setting.cluster
         _check_setting(setting)
         assert slot_us is not None
         table, profile = by_birth(setting.table)
-        check_clock(table, setting.cluster.speed)
+        check_clock(table, cluster.speed)
         signal = str(setting.values["signal"])
         jobs = rounded_jobs(table, profile, slot_us, signal, _whole_gpus(table))
         bounds, cut = bounds_of(jobs.reported, setting.values, slot_us), 0
@@ -81,7 +80,7 @@ class AnnouncedFacts(RigidFacts):
             bounds=bounds,
             signal=signal,
             slot_us=slot_us,
-            nodes=_gpus_of(setting.cluster),
+            nodes=int(cluster.capacity[:, cluster.resources.index(GPU)].sum()) // QUANTA_PER_UNIT[GPU],
             misreports=lying,
             clipped=cut,
         )
@@ -220,7 +219,3 @@ def _as_reported(table: JobTable, jobs: RoundedJobs) -> JobTable:
     demand[:, table.resources.index(GPU)] = QUANTA_PER_UNIT[GPU]
     tasks = jobs.reported.concurrency
     return replace(table, tasks=tasks, demand=demand)
-
-
-def _gpus_of(cluster: Cluster) -> int:
-    return int(cluster.capacity[:, cluster.resources.index(GPU)].sum()) // QUANTA_PER_UNIT[GPU]

@@ -17,6 +17,8 @@ from ray_sim.model.units import BoolArray
 
 HONEST = "none"
 
+_SOURCE = "docs/models/posted_price.md#strategic-users"
+
 PARAMETERS = (
     Parameter(
         "misreport",
@@ -25,7 +27,7 @@ PARAMETERS = (
         "what some users report in place of the truth. value: the value times misreport_factor; deadline: "
         "times of the value function times the factor; collapsed: the mean arrival and duration as certain; "
         "gpus: the GPUs times the factor, rounded up",
-        source="docs/models/posted_price.md#strategic-users",
+        source=_SOURCE,
         choices=(HONEST, "value", "deadline", "collapsed", "gpus"),
     ),
     Parameter(
@@ -35,7 +37,7 @@ PARAMETERS = (
         "probability with which a user misreports; of a job, where the workload has no users",
         minimum=0.0,
         maximum=1.0,
-        source="docs/models/posted_price.md#strategic-users",
+        source=_SOURCE,
     ),
     Parameter(
         "misreport_factor",
@@ -45,7 +47,7 @@ PARAMETERS = (
         minimum=0.0,
         exclusive=True,
         maximum=MAX_FACTOR,
-        source="docs/models/posted_price.md#strategic-users",
+        source=_SOURCE,
     ),
     Parameter(
         "misreport_seed",
@@ -53,7 +55,7 @@ PARAMETERS = (
         0,
         "seed by which users are drawn who misreport",
         minimum=0,
-        source="docs/models/posted_price.md#strategic-users",
+        source=_SOURCE,
     ),
 )
 

@@ -9,15 +9,17 @@ from enum import IntEnum
 import numpy as np
 import polars as pl
 
-from ray_sim.certificates.welfare import WelfareLimits, bound_welfare, ratio_to
+from ray_sim.certificates.welfare import WelfareLimits, ratio_to
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
+from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
 from ray_sim.engine.kinds.rigid.run import RigidOutcome
 from ray_sim.kernels.core.arrays import COMPLETED, EVICTED, REJECTED
 from ray_sim.model.distribution import distribution
 from ray_sim.model.figures.announced import AnnouncedFigures, WelfareFigures
-from ray_sim.model.quotes import Quotes, Refusal
-from ray_sim.model.statement import NANO, NEVER_ROUND, Statements
+from ray_sim.model.quotes import Refusal
+from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.model.units import BoolArray, FloatArray, IntArray, us_to_seconds
+from ray_sim.solvers.welfare_bound import welfare_bound
 
 
 class Fate(IntEnum):
@@ -55,7 +57,8 @@ class AnnouncedOutcome(RigidOutcome):
     evicted_as: IntArray
     """(J,) `Fate` of evicted jobs."""
     horizon_us: int
-    quotes: Quotes
+    policy: AnnouncedPolicy
+    """It gives its quotes when they are asked for: they take longer than all else here."""
 
     @property
     def fate(self) -> IntArray:
@@ -78,8 +81,8 @@ class AnnouncedOutcome(RigidOutcome):
         jobs, true = self.facts.statements, self.facts.statements.true
         done = (self.ledger.status == COMPLETED) & (jobs.reported.concurrency >= true.concurrency)
         end = np.where(done, self.ledger.end, 0) // self.facts.slot_us
-        delay = np.clip(end - true.birth, 0, true.values.shape[1] - 1)
-        return np.where(done, true.values[true.value_row, delay], 0)
+        delay = np.maximum(end - true.birth, 0)
+        return np.where(done, true.worth(np.arange(len(done)), delay), 0)
 
     def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> AnnouncedFigures:
         """Welfare, revenue and failures of the counted jobs, beside the figures of gangs."""
@@ -92,7 +95,7 @@ class AnnouncedOutcome(RigidOutcome):
         arrival_us = self.facts.statements.arrival * self.facts.slot_us
         done = chosen & (self.ledger.status == COMPLETED)
         from_arrival = distribution(us_to_seconds((self.ledger.end - arrival_us)[done]))
-        bound = bound_welfare(welfare_limits(self.facts, self.horizon_us, counted))
+        bound = welfare_bound(*welfare_limits(self.facts, self.horizon_us, counted))
         welfare = WelfareFigures(
             welfare=worth / NANO,
             revenue=paid / NANO,
@@ -133,7 +136,8 @@ class AnnouncedOutcome(RigidOutcome):
 
     def _quoted(self) -> Mapping[str, pl.Series]:
         """Best start at the birth, its price and the rest of `Quotes`; null where the policy has none."""
-        quotes, facts = self.quotes, self.facts
+        facts = self.facts
+        quotes = self.policy.quotes(facts.statements.arrival, facts.statements.signal)
         submitted = np.arange(len(facts.table)) < quotes.submitted
         reasons = pl.Series([each.name.lower() if each else None for each in Refusal], dtype=pl.String)
         opened = submitted & (quotes.start < NEVER_ROUND)
@@ -157,14 +161,7 @@ def welfare_limits(facts: AnnouncedFacts, horizon_us: int, counted: BoolArray | 
     """True statements and what came of the counted jobs, (J,); the others could only take GPUs."""
     jobs = facts.statements
     chosen = np.ones(len(jobs.true), dtype=np.bool_) if counted is None else counted
-    true = Statements(
-        birth=jobs.true.birth[chosen],
-        concurrency=jobs.true.concurrency[chosen],
-        value_row=jobs.true.value_row[chosen],
-        outlook_row=jobs.true.outlook_row[chosen],
-        values=jobs.true.values,
-        outlooks=jobs.true.outlooks,
-    )
+    true = jobs.true.taken(chosen)
     # Nothing is worth anything S rounds after the last birth, so that no run need be bounded.
     worthless = int(true.birth.max(initial=0)) + true.values.shape[1] - 1
     return WelfareLimits(

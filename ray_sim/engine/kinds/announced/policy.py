@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import ClassVar, Protocol
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.kinds.announced.context import AnnouncedContext
-from ray_sim.engine.kinds.announced.view import AnnouncedView
+from ray_sim.engine.kinds.announced.view import AnnouncedContext, AnnouncedView
 from ray_sim.engine.wake import Wake
 from ray_sim.model.quotes import Quotes
 from ray_sim.model.units import IntArray

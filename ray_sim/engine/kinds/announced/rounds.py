@@ -11,7 +11,7 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable, StatementProfile
 from ray_sim.model.outlook import Outlook
 from ray_sim.model.statement import NANO, Outlooks, Statements
-from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray, seconds_to_us
+from ray_sim.model.units import US_PER_S, FloatArray, IntArray, seconds_to_us
 from ray_sim.model.value_function import Shape, ValueFunction
 
 MOST_WORTHS = 250_000_000
@@ -60,16 +60,9 @@ def rounded_jobs(
     table: JobTable, statements: StatementProfile, slot_us: int, signal: str, gpus: IntArray
 ) -> RoundedJobs:
     """Round the statements of jobs in order of birth; ``gpus`` (J,) are those that they truly need."""
-    birth = rounds_up(statements.birth_us - statements.birth_us.min(initial=0), slot_us)
-    lag_us = statements.arrival_us - statements.birth_us
-    true = Statements(
-        birth=birth,
-        concurrency=gpus,
-        value_row=statements.value_row,
-        outlook_row=statements.outlook_row,
-        values=_worths(statements.values, slot_us),
-        outlooks=_outlooks(statements.outlooks, slot_us, signal),
-    )
+    values, outlooks = statements.values, statements.outlooks
+    true = statements_in_rounds(statements.birth_us, gpus, values, outlooks, slot_us, signal)
+    true = replace(true, value_row=statements.value_row, outlook_row=statements.outlook_row)
     reported = replace(
         true,
         concurrency=statements.reported_gpus.astype(np.int64),
@@ -77,7 +70,7 @@ def rounded_jobs(
         outlook_row=statements.reported_outlook_row,
     )
     duration = np.maximum(rounds_up(table.work_us, slot_us), 1)
-    arrival = birth + rounds_up(lag_us, slot_us)
+    arrival = true.birth + rounds_up(statements.arrival_us - statements.birth_us, slot_us)
     return RoundedJobs(true, reported, arrival, duration, signals(signal, duration))
 
 
@@ -137,38 +130,36 @@ def _add_steps(
 
 
 def _outlooks(outlooks: Sequence[Outlook], slot_us: int, signal: str) -> Outlooks:
-    """The distributions in rounds; points that fall together are one."""
-    sizes = [len(each.probability) for each in outlooks]
-    row = np.repeat(np.arange(len(outlooks)), sizes)
-    arrival = rounds_up(_joined_us([each.arrival_after_s for each in outlooks]), slot_us)
-    duration = np.maximum(rounds_up(_joined_us([each.duration_s for each in outlooks]), slot_us), 1)
-    signalled = signals(signal, duration)
-    probability: FloatArray = np.concatenate([np.empty(0), *(each.probability for each in outlooks)])
-    if not _ascending(row, arrival, signalled, duration):
-        order = np.lexsort((duration, signalled, arrival, row))
-        arrival, duration, signalled = arrival[order], duration[order], signalled[order]  # rows are ascending
-        probability = probability[order]
-    same = (np.diff(row) == 0) & (np.diff(arrival) == 0) & (np.diff(duration) == 0)
-    first = np.flatnonzero(np.concatenate([[True], ~same])) if len(row) else np.empty(0, dtype=np.int64)
-    summed = np.add.reduceat(probability, first) if len(first) else np.empty(0)
-    return Outlooks(
-        ptr=np.searchsorted(row[first], np.arange(len(outlooks) + 1)).astype(np.int64),
-        arrival=arrival[first],
-        duration=duration[first],
-        probability=summed,
-        signal=signalled[first],
+    """The distributions in rounds."""
+    row = np.repeat(np.arange(len(outlooks)), [len(each.probability) for each in outlooks])
+    after_s, duration_s, probability = (
+        np.concatenate([np.empty(0), *(getattr(each, name) for each in outlooks)])
+        for name in ("arrival_after_s", "duration_s", "probability")
     )
+    arrival = rounds_up(seconds_to_us(after_s), slot_us)
+    duration = np.maximum(rounds_up(seconds_to_us(duration_s), slot_us), 1)
+    return merged(row, arrival, duration, probability, signal, len(outlooks))
 
 
-def _ascending(*keys: IntArray) -> bool:
-    """Whether rows are in the order of the first key, ties in that of the next, and so on."""
-    before: BoolArray = np.zeros(max(0, len(keys[0]) - 1), dtype=np.bool_)
-    for key in reversed(keys):
-        before = (key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & before)
-        if key is keys[-1]:
-            before |= key[1:] == key[:-1]
-    return bool(before.all())
+def merged(
+    row: IntArray, arrival: IntArray, duration: IntArray, probability: FloatArray, signal: str, rows: int
+) -> Outlooks:
+    """Distributions of points, (n,) each, in rounds; points that fall together are one.
 
-
-def _joined_us(seconds: Sequence[FloatArray]) -> IntArray:
-    return seconds_to_us(np.concatenate([np.empty(0), *seconds]))
+    ``row`` is the distribution of each point, ascending, of so many ``rows``. A signal never falls with the
+    duration: points in order of (arrival, duration) are in order of (arrival, signal, duration).
+    """
+    keys = np.stack([row, arrival, duration])
+    step = np.diff(keys)
+    if not ((step[0] > 0) | (step[1] > 0) | ((step[1] == 0) & (step[2] >= 0))).all():
+        order = np.lexsort(keys[::-1])
+        keys, probability = keys[:, order], probability[order]
+    first = np.flatnonzero(np.append(True, (np.diff(keys) != 0).any(axis=0))[: len(row)])
+    row, arrival, duration = keys[:, first]
+    return Outlooks(
+        ptr=np.searchsorted(row, np.arange(rows + 1)).astype(np.int64),
+        arrival=arrival,
+        duration=duration,
+        probability=np.add.reduceat(probability, first) if len(first) else probability,
+        signal=signals(signal, duration),
+    )

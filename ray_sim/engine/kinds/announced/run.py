@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
 
 from ray_sim.engine.decision import NO_JOBS, Decision
-from ray_sim.engine.kinds.announced.context import AnnouncedContext
-from ray_sim.engine.kinds.announced.decision import AnnouncedDecision
+from ray_sim.engine.infeasibility_text import job_name
+from ray_sim.engine.kinds.announced.decision import AnnouncedDecision, Charges, Launches
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.kinds.announced.outcome import AnnouncedOutcome, Fate
 from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
-from ray_sim.engine.kinds.announced.validation import Announced, check_announced
-from ray_sim.engine.kinds.announced.view import AnnouncedSources, AnnouncedView
+from ray_sim.engine.kinds.announced.view import AnnouncedContext, AnnouncedSources, AnnouncedView
 from ray_sim.engine.kinds.rigid.run import RigidRun
 from ray_sim.engine.placements import State
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.wake import NO_WAKE, Wake
-from ray_sim.kernels.core.arrays import EVENT_NAMES, RUNNING, WAITING
+from ray_sim.kernels.core.arrays import COMPLETED, EVENT_NAMES, RUNNING, WAITING
 from ray_sim.kernels.core.record import add_event
-from ray_sim.model.units import NEVER_US, BoolArray, IntArray
+from ray_sim.model.errors import InfeasibleDecisionError
+from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, IntArray
 
 COME = len(EVENT_NAMES)
 """Code of the event that a job comes."""
@@ -37,10 +37,13 @@ class AnnouncedRun(RigidRun):
         self._facts, self._policy = facts, policy
         n = len(facts.table)
         self._come: BoolArray = np.zeros(n, dtype=np.bool_)
-        self._due_us: IntArray = np.full(n, -1)
-        self._price: IntArray = np.zeros(n, dtype=np.int64)
         self._charged: BoolArray = np.zeros(n, dtype=np.bool_)
+        self._due_us: IntArray = np.full(n, -1)
+        """Starts that bind, -1 where there is none."""
+        self._price: IntArray = np.zeros(n, dtype=np.int64)
         self._fate: IntArray = np.full(n, Fate.OPEN, dtype=np.int64)
+        self._kept = {"come": self._come, "due_us": self._due_us, "price": self._price, "fate": self._fate}
+        self._kept["charged"] = self._charged
         self._arrival_us = facts.statements.arrival * facts.slot_us
         self._in_order = np.lexsort((np.arange(n), self._arrival_us))
         self._sorted_us = self._arrival_us[self._in_order]
@@ -90,9 +93,56 @@ class AnnouncedRun(RigidRun):
         InfeasibleDecisionError : it names the first fault, after ``where``
         """
         super().check(where, now_us, decision)
-        core = self._core
-        jobs = Announced(self._facts.slot_us, self._come, self._due_us, self._charged)
-        check_announced(where, now_us, core.world, core.ledger, jobs, decision)
+        for job, what in self._faults(now_us, decision):
+            name = job_name(self._core.world, job) if job >= 0 else ""
+            raise InfeasibleDecisionError(f"at {where} {what.format(job=name)}")
+
+    def _faults(self, now_us: int, decision: Decision) -> Iterator[tuple[int, str]]:
+        """A job, or -1, and what is wrong with it, with ``{job}`` for its name."""
+        launches = charges = None
+        if isinstance(decision, AnnouncedDecision):
+            launches, charges = decision.launches, decision.charges
+        if launches is not None:
+            yield from self._launch_faults(now_us, launches)
+        if charges is not None:
+            yield from self._charge_faults(charges)
+        if decision.changes is not None:
+            changed = decision.changes.job[: int(decision.changes.size[0])]
+            yield from self._start_faults(now_us, changed, launches)
+
+    def _start_faults(
+        self, now_us: int, jobs: IntArray, launches: Launches | None
+    ) -> Iterator[tuple[int, str]]:
+        status, slot_us = self._core.ledger.status[jobs], self._facts.slot_us
+        yield from _first(jobs, status == RUNNING, "moves or stops {job}, which runs: only evict it")
+        yield from _first(jobs, ~self._come[jobs], "starts {job}, which has not come")
+        if len(jobs) and now_us % slot_us:
+            rounds = f"a round of {slot_us / US_PER_S:g} s: jobs start when a round begins"
+            yield int(jobs[0]), f"starts {{job}} within {rounds}"
+        due_us = self._due_us[jobs]
+        if launches is not None:
+            _, mine, given = np.intersect1d(jobs, launches.job, assume_unique=True, return_indices=True)
+            due_us[mine] = launches.start_us[given]
+        wrong = (due_us >= 0) & (due_us != now_us)
+        yield from _first(jobs, wrong, "starts {job} at another time than its launch says")
+
+    def _launch_faults(self, now_us: int, launches: Launches) -> Iterator[tuple[int, str]]:
+        jobs, start_us = launches.job, launches.start_us
+        yield from _unlike("launches", jobs, start_us, len(self._come))
+        waits = (self._core.ledger.status[jobs] == WAITING) & self._come[jobs]
+        yield from _first(jobs, ~waits, "tells {job} its start, which does not wait or has not come")
+        told = self._due_us[jobs] >= 0
+        yield from _first(jobs, told, "tells {job} its start a second time: the first binds")
+        late = (start_us < now_us) | (start_us % self._facts.slot_us != 0)
+        yield from _first(jobs, late, "tells {job} a start that is past or within a round")
+
+    def _charge_faults(self, charges: Charges) -> Iterator[tuple[int, str]]:
+        jobs = charges.job
+        yield from _unlike("charges", jobs, charges.price, len(self._come))
+        running = self._core.ledger.status[jobs] != COMPLETED
+        yield from _first(jobs, running, "charges {job}, which has not completed")
+        yield from _first(jobs, self._charged[jobs], "charges {job} a second time")
+        yield from _first(jobs, charges.price < 0, "charges {job} a negative price")
 
     def evict(self, now_us: int, job: int) -> None:
         """End a waiting or running job for ever, and note how far it was."""
@@ -129,19 +179,28 @@ class AnnouncedRun(RigidRun):
             self._charged.copy(),
             self._fate.copy(),
             self._core.world.horizon_us,
-            self._policy.quotes(self._facts.statements.arrival, self._facts.statements.signal),
+            self._policy,
         )
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        scalars = {"next": np.array([self._next]), "came": self._came.copy()}
-        arrays = {"come": self._come, "due_us": self._due_us, "price": self._price, "fate": self._fate}
-        arrays["charged"] = self._charged
-        return scalars | {name: array.copy() for name, array in arrays.items()}
+        kept = {**self._kept, "came": self._came, "next": np.array([self._next])}
+        return {name: array.copy() for name, array in kept.items()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         self._next, self._came = int(state["next"][0]), state["came"].astype(np.int64)
-        self._come[:], self._due_us[:] = state["come"], state["due_us"]
-        self._price[:], self._fate[:] = state["price"], state["fate"]
-        self._charged[:] = state["charged"]
+        for name, array in self._kept.items():
+            array[:] = state[name]
+
+
+def _unlike(field: str, jobs: IntArray, values: IntArray, n: int) -> Iterator[tuple[int, str]]:
+    if len(jobs) != len(values):
+        yield -1, f"answers {field} of {len(jobs)} jobs and {len(values)} values: they must be equal"
+    elif ((jobs < 0) | (jobs >= n)).any() or (np.diff(jobs) <= 0).any():
+        yield -1, f"answers {field} whose jobs are not sorted numbers of jobs, each once"
+
+
+def _first(jobs: IntArray, wrong: BoolArray, what: str) -> Iterator[tuple[int, str]]:
+    if wrong.any():
+        yield int(jobs[int(wrong.argmax())]), what

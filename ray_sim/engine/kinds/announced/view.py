@@ -1,4 +1,4 @@
-"""Observations of announced jobs at one decision."""
+"""What policies for announced jobs see: facts of the world, and observations at one decision."""
 
 from __future__ import annotations
 
@@ -7,14 +7,52 @@ from dataclasses import dataclass
 import numpy as np
 
 from ray_sim.engine.decision import NO_JOBS
+from ray_sim.engine.kinds.announced.bounds import StatementBounds
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.placements import nothing_for
-from ray_sim.engine.read_only import read_only
+from ray_sim.engine.policy_context import PolicyContext
+from ray_sim.engine.read_only import read_only, read_only_record
 from ray_sim.engine.view import View
+from ray_sim.engine.world import World
 from ray_sim.kernels.announced.pool_placement import fill_servers
 from ray_sim.kernels.core.arrays import WAITING, Changes
 from ray_sim.model.errors import BlindPolicyError
+from ray_sim.model.statement import Statements
 from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray
+
+
+class AnnouncedContext(PolicyContext):
+    """Facts of a world of announced jobs. Arrays are read-only."""
+
+    __slots__ = {
+        "bounds": "Bounds that all statements keep, see `StatementBounds`.",
+        "nodes": "C: GPUs of all servers.",
+        "round_us": "Length of a round in microseconds.",
+        "rounds": "T: whole rounds up to the horizon; None without a horizon.",
+        "signal": "Signal of the duration at the arrival: none, partial or full.",
+    }
+
+    def __init__(self, world: World, sees: frozenset[str], policy: str) -> None:
+        super().__init__(world, sees, policy)
+        facts = AnnouncedFacts.in_world(world)
+        self._reported: Statements = read_only_record(facts.statements.reported)
+        self._sees_statements = "statements" in sees
+        self.round_us: int = facts.slot_us
+        self.rounds: int | None = self.horizon_us // facts.slot_us if self.horizon_us is not None else None
+        self.nodes: int = facts.nodes
+        self.bounds: StatementBounds = facts.bounds
+        self.signal: str = facts.signal
+
+    def job_name(self, job: int) -> str:
+        """``job_id`` of a job, for messages."""
+        return str(self._world.table.job_id[job])
+
+    @property
+    def statements(self) -> Statements:
+        """Reports of all jobs; a policy is to look only at jobs that have been submitted."""
+        if not self._sees_statements:
+            raise BlindPolicyError(f"policy {self._policy} reads statements; add 'statements' to its `sees`")
+        return self._reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +136,8 @@ class AnnouncedView(View):
         leaving = self.placements.rows_of(gone)
         np.add.at(free, leaving.server, leaving.tasks)
         gpus = facts.statements.reported.concurrency[jobs]
-        rows = len(jobs) + len(free)
-        ptr, server, tasks = (
-            np.zeros(len(jobs) + 1, np.int64),
-            np.empty(rows, np.int64),
-            np.empty(rows, np.int64),
-        )
+        ptr = np.zeros(len(jobs) + 1, dtype=np.int64)
+        server, tasks = np.empty((2, len(jobs) + len(free)), dtype=np.int64)
         n = fill_servers(free, gpus, ptr, server, tasks)
         return Changes(
             job=jobs.copy(),

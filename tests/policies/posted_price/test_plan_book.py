@@ -8,9 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 
 from ray_sim.model.statement import NANO, NEVER_ROUND
-from ray_sim.policies.posted_price.plan_kernels import PlannedPoints, find_prices, find_starts, value_plan
-from ray_sim.policies.posted_price.planner import new_launch
-from ray_sim.policies.posted_price.planner_kernels import PlannedJob
+from ray_sim.policies.posted_price.plan_book import PlannedPoints, find_prices, find_starts, value_plan
+from ray_sim.policies.posted_price.planner import PlannedJob, new_launch
 from tests.kernels.by_hand import SEEDS, ints
 from tests.proofs import instances
 
@@ -38,7 +37,7 @@ def planned(births: list[int], points: list[list[Point]]) -> PlannedPoints:
 def starts(points: PlannedPoints, job: int, now: int, signal: int) -> tuple[int, int]:
     """Start and latest end of a job that comes."""
     start, until = np.full((2, len(points.birth)), -7)
-    find_starts(points, ints([job]), now, ints([signal]), NEVER_ROUND, start, until)
+    find_starts(points, ints([job]), now, ints([signal]), start, until)
     return int(start[job]), int(until[job])
 
 
