@@ -131,7 +131,8 @@ def test_its_volumes_are_defined_and_its_pods_ask_for_what_they_may_use(
 def test_its_command_is_a_command_and_its_sweep_a_sweep(documents: dict[str, Any]) -> None:
     program, name, sweep, *options = shlex.split(documents["RayJob"]["spec"]["entrypoint"])
     assert program == "ray-sim"
-    known = {each for option in typer.main.get_group(application()).commands[name].params for each in option.opts}
+    command = typer.main.get_group(application()).commands[name]
+    known = {each for option in command.params for each in option.opts}
     assert {option for option in options if option.startswith("-")} <= known
     content = yaml.safe_load(documents["ConfigMap"]["data"][Path(sweep).name])
     assert len(parse_sweep(content, sweep, HashedInputs()).configurations) == 60

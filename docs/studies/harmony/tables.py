@@ -6,8 +6,8 @@ Run it in this folder, after the sweeps. Trainings with one name and several see
 
 The interval is of the mean over trainings i and workloads j of 100 (JCT_ij / JCT_j of the baseline - 1),
 with trainings and workloads drawn at random: variance s_i^2 / n_i + s_j^2 / n_j of the means of trainings and
-of workloads, degrees of freedom by Satterthwaite (Biometrics Bulletin, 1946). A baseline of several trainings is
-their mean JCT on each workload, and the variance of that mean is added. The variance counts chance that is
+of workloads, degrees of freedom by Satterthwaite (Biometrics Bulletin, 1946). A baseline of several trainings
+is their mean JCT on each workload, and the variance of that mean is added. The variance counts chance that is
 neither of a training nor of a workload twice, so the interval is rather too wide than too narrow.
 """
 
