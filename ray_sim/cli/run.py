@@ -81,22 +81,11 @@ def run(
 
     Example: ray-sim run --workload philly.parquet --cluster philly --policy las -p placement=consolidate
     """
-    import math
-    import time
-    from contextlib import nullcontext
-
-    from ray_sim.cli.console import announcer, print_json, print_rows, progress, said_warnings, say
-    from ray_sim.engine.snapshots import UnfitSnapshotError
-    from ray_sim.experiments.fanout import check_address
-    from ray_sim.experiments.fanout import cluster as ray_cluster
-    from ray_sim.experiments.fanout.witness import last_words
-    from ray_sim.experiments.rehearsal import Rehearsal
-    from ray_sim.experiments.results.result_directories import prepare_target, write_files
-    from ray_sim.experiments.results.snapshot_file import START_ANEW, SnapshotFile
-    from ray_sim.experiments.run import run_scenario
-    from ray_sim.experiments.run_identity import SHORT, HashedInputs
-    from ray_sim.interruption import LAST_S, interruptible, time_limit
-    from ray_sim.model.errors import InvalidInputError, RunStoppedError
+    from ray_sim.cli.console import announcer, print_json, print_rows, progress, say
+    from ray_sim.experiments.prepare import prepare
+    from ray_sim.experiments.run import run_to_directory
+    from ray_sim.interruption import interruptible
+    from ray_sim.model.errors import RunStoppedError
 
     scenario = scenario_of(
         scenario_file,
@@ -121,48 +110,27 @@ def run(
         sites=sites,
         fleet=fleet,
     )
-    inputs = HashedInputs()
-    identity = inputs.identify(scenario)
     name = scenario.policy.rpartition(":")[2]
-    directory = out or Path("runs") / f"{name}-{identity.content_hash[:SHORT]}"
-    prepare_target(directory)  # refuse an unusable result directory before simulating
-    check_address(address)
-    announce = announcer(quiet=json_output)
-    Rehearsal(inputs).set_up(scenario)
-    on_actors = scenario.fleet == "actors"
-    stop_at = time.monotonic() + (stop_after_s or math.inf)
-    limit = time_limit(None if stop_after_s is None else stop_after_s + LAST_S)
-    words = "error: this process ended without a result: its policy crashed or ended it, or it was killed"
-    witness = last_words(words) if ":" in scenario.policy else nullcontext()
-    with witness, limit, interruptible() as interruption, progress(name, quiet=json_output) as report:
-        snapshot = SnapshotFile(
-            directory,
-            identity,
-            every_s=snapshot_s,
-            resume=resume,
-            stopping=lambda: interruption.asked() or time.monotonic() >= stop_at,
-            say=say,
-        )
+    with interruptible() as interruption, progress(name, quiet=json_output) as report:
         try:
-            with ray_cluster(address, announce) if on_actors else nullcontext(), said_warnings() as said:
-                finished = run_scenario(scenario, inputs, report, snapshot)
+            finished = run_to_directory(
+                prepare(scenario),
+                out,
+                address=address,
+                resume=resume,
+                snapshot_s=snapshot_s,
+                stop_after_s=stop_after_s,
+                progress=report,
+                stop=interruption.asked,
+                announce=announcer(quiet=json_output),
+                say=say,
+            )
         except RunStoppedError as stopped:
             say(str(stopped) if interruption.asked() else f"--stop-after-s {stop_after_s:g}: {stopped}")
             raise typer.Exit(interruption.exit_code if interruption.asked() else 1) from stopped
-        except UnfitSnapshotError as unfit:
-            raise InvalidInputError(f"{snapshot.path}: {unfit}; {START_ANEW}") from unfit
-    write_files(directory, finished.files())
-    snapshot.remove()
-    for warning in finished.result.summary.policy_warnings or ():
-        if warning not in said:
-            say(f"warning: {warning}")
-    if stalled := finished.result.summary.reasons.get("stalled"):
-        say(
-            f"warning: {stalled:,} of {finished.result.summary.jobs:,} jobs are unfinished (stalled): the "
-            "policy left jobs waiting while no event was due; test it with ray-sim check-policy"
-        )
     if json_output:
         summary = finished.result.summary.to_dict()
-        print_json({"directory": str(directory), "hash": identity.content_hash, "summary": summary})
+        identity = finished.identity
+        print_json({"directory": str(finished.directory), "hash": identity.content_hash, "summary": summary})
     else:
-        print_rows([("result", directory), *finished.rows()])
+        print_rows([("result", finished.directory), *finished.rows()])

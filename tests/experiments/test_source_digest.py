@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.run import carry_out, read_base, realise
+from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario
 from ray_sim.experiments.source_digest import (
@@ -301,10 +301,9 @@ def test_a_worker_that_finds_other_files_than_were_planned_refuses_the_run(at_de
         scenario = Scenario.model_validate(
             {"workload": "week.parquet", "cluster": "small.yaml", "policy": "mine_a:A"}
         )
-        inputs = HashedInputs()
-        planned = inputs.identify(scenario)
-        jobs = realise(scenario.workload, 0, read_base(scenario.workload), ("gpu",))
+        planned = prepare(scenario)
+        assert planned.identity.facts["policy_source_sha256"]
         (mine / "mine_kit" / "shallow.py").write_text("DEPTH = 2\n")
         _forget_imports()  # as in a worker that starts after the edit
         with pytest.raises(InvalidScenarioError, match="'mine_a:A': its files on this machine are not those"):
-            carry_out(planned, jobs, inputs.servers("small.yaml", {}))
+            planned.run()

@@ -1,4 +1,4 @@
-"""Draws of a workload's jobs with the run's seed: whole jobs, and columns layer by layer."""
+"""Columns of a workload's jobs, drawn with the run's seed layer by layer; `prepare` calls this module."""
 
 from __future__ import annotations
 
@@ -7,22 +7,10 @@ from collections.abc import Sequence
 import polars as pl
 
 from ray_sim.experiments.inputs.layer_file import load_profiles
-from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.experiments.scenario import WorkloadSpec
 from ray_sim.model.errors import InvalidInputError
 from workloads.layers.fill import EnrichmentLayer, check_layers, fill
 from workloads.training.profile import TrainingDraws
-
-
-def load_whole_draws(spec: WorkloadSpec) -> TrainingDraws | None:
-    """Read the training profile that whole jobs of a workload are drawn from; None without one.
-
-    Raises
-    ------
-    InvalidInputError : the profile cannot be read or breaks its rules
-    """
-    training = None if spec.synth is None else spec.synth.training
-    return None if training is None else load_training_draws(training)
 
 
 def load_workload_layers(spec: WorkloadSpec) -> tuple[EnrichmentLayer, ...]:
