@@ -6,62 +6,20 @@ Listed in `COMMANDS` of `ray_sim/cli/app.py`. Option names and exit codes are pa
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ray_sim.cli.options import Json, Params, StopAfter
-from ray_sim.cli.scenario_options import (
-    ClusterFile,
-    CoolDown,
-    Enrich,
-    FirstSeed,
-    LoadScale,
-    PartitionRule,
-    PolicyName,
-    Resample,
-    ScenarioFile,
-    Unsuccessful,
-    WarmUp,
-    WindowOf,
-    WorkloadFile,
-    World,
-    given,
-    scenario_of,
-)
+from ray_sim.cli.options import Json, StopAfter
+from ray_sim.cli.scenario_options import takes_scenario
+
+if TYPE_CHECKING:
+    from ray_sim.experiments.scenario import Scenario
 
 
+@takes_scenario("ray-sim run")
 def run(
-    scenario_file: ScenarioFile = None,
-    workload: WorkloadFile = None,
-    unsuccessful: Unsuccessful = None,
-    window: WindowOf = None,
-    resample: Resample = None,
-    load_scale: LoadScale = None,
-    enrich: Enrich = None,
-    cluster: ClusterFile = None,
-    policy: PolicyName = None,
-    params: Params = None,
-    world: World = None,
-    partition: PartitionRule = None,
-    warm_up: WarmUp = None,
-    cool_down: CoolDown = None,
-    audit: Annotated[
-        bool,
-        typer.Option("--audit", help="Audit a run of announced jobs: best welfare, truthfulness, rules."),
-    ] = False,
-    audit_jobs: Annotated[
-        int | None,
-        typer.Option("--audit-jobs", min=1, metavar="N", help="Jobs whose misreports the audit tries [3]."),
-    ] = None,
-    seed: FirstSeed = None,
-    fleet: Annotated[
-        str | None,
-        typer.Option(help="Simulate servers in this process (local) or in Ray actors (actors) [local]."),
-    ] = None,
-    sites: Annotated[
-        int | None, typer.Option(min=1, help="Number of server groups, each simulated separately [1].")
-    ] = None,
+    scenario: Scenario,
     address: Annotated[
         str, typer.Option(help="Ray for --fleet actors: local starts one; auto or ray://HOST:PORT join one.")
     ] = "local",
@@ -87,29 +45,6 @@ def run(
     from ray_sim.interruption import interruptible
     from ray_sim.model.errors import RunStoppedError
 
-    scenario = scenario_of(
-        scenario_file,
-        "ray-sim run",
-        {
-            "workload": workload,
-            "unsuccessful": unsuccessful,
-            "window": window,
-            "resample": resample,
-            "load_scale": load_scale,
-            "enrich": enrich,
-            "cluster": cluster,
-            "policy": policy,
-            "params": params,
-            "world": world,
-            "partition": partition,
-            "warm_up": warm_up,
-            "cool_down": cool_down,
-            "seed": seed,
-        },
-        audit=given({"jobs": audit_jobs}) or ({} if audit else None),
-        sites=sites,
-        fleet=fleet,
-    )
     name = scenario.policy.rpartition(":")[2]
     with interruptible() as interruption, progress(name, quiet=json_output) as report:
         try:
