@@ -41,6 +41,7 @@ def run(
     """
     from ray_sim.cli.console import announcer, print_json, print_rows, progress, say
     from ray_sim.experiments.prepare import prepare
+    from ray_sim.experiments.results.stored_runs import result_rows
     from ray_sim.experiments.run import run_to_directory
     from ray_sim.interruption import interruptible
     from ray_sim.model.errors import RunStoppedError
@@ -68,4 +69,5 @@ def run(
         identity = finished.identity
         print_json({"directory": str(finished.directory), "hash": identity.content_hash, "summary": summary})
     else:
-        print_rows([("result", finished.directory), *finished.rows()])
+        rows = result_rows(finished.tally, finished.result.summary)
+        print_rows([("result", finished.directory), *rows])

@@ -23,9 +23,7 @@ def _at(place: str, kind: Any, text: str, *flags: str, **shown: Any) -> tuple[st
 
 
 OPTIONS: Mapping[str, tuple[str, Any]] = {
-    "workload": _at(
-        "workload.path", str, "Parquet workload (see ray-sim convert), by path or URL.", "--workload"
-    ),
+    "workload": _at("workload.path", str, "Parquet workload (see ray-sim convert), by path or URL."),
     "unsuccessful": _at(
         "workload.unsuccessful",
         str,
@@ -48,8 +46,8 @@ OPTIONS: Mapping[str, tuple[str, Any]] = {
         "Draw training columns or statements from this profile; repeatable.",
         metavar="PROFILE",
     ),
-    "cluster": _at("cluster", str, "Bundled cluster, or a YAML or CSV file by path or URL.", "--cluster"),
-    "policy": _at("policy", str, "Name of a policy, or module:Class of your own [fifo].", "--policy"),
+    "cluster": _at("cluster", str, "Bundled cluster, or a YAML or CSV file by path or URL."),
+    "policy": _at("policy", str, "Name of a policy, or module:Class of your own [fifo]."),
     "params": _at("params", list[str], "Parameter of the policy; repeatable.", "-p", metavar="KEY=VALUE"),
     "world": _at(
         "world",
@@ -76,10 +74,8 @@ OPTIONS: Mapping[str, tuple[str, Any]] = {
     "audit": _at(
         "audit", bool, "Audit a run of announced jobs: best welfare, truthfulness, rules.", "--audit"
     ),
-    "audit_jobs": _at(
-        "audit.jobs", int, "Jobs whose misreports the audit tries [3].", "--audit-jobs", min=1, metavar="N"
-    ),
-    "seed": _at("seed", int, "Seed of the workload and the policy.", "--seed", min=0),
+    "audit_jobs": _at("audit.jobs", int, "Jobs whose misreports the audit tries [3].", min=1, metavar="N"),
+    "seed": _at("seed", int, "Seed of the workload and the policy.", min=0),
     "fleet": _at("fleet", str, "Simulate servers in this process (local) or in Ray actors (actors) [local]."),
     "sites": _at("sites", int, "Number of server groups, each simulated separately [1].", min=1),
 }

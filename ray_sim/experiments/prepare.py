@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TypedDict
 
 import polars as pl
 
 from ray_sim.engine.actors.scheduler import run_on_actors
 from ray_sim.engine.build_world import build_world
+from ray_sim.engine.compiled import Progress
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.run import run_world
@@ -27,7 +27,6 @@ from ray_sim.experiments.results.result_files import encode_result
 from ray_sim.experiments.run_identity import Base, HashedInputs, RunIdentity
 from ray_sim.experiments.scenario import Scenario, SynthSpec, WorkloadSpec
 from ray_sim.experiments.source_digest import imported_sha256, input_files_sha256
-from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, InvalidWorkloadError
 from ray_sim.model.figures.announced import AnnouncedFigures
@@ -36,9 +35,7 @@ from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.model.welfare_audit import AuditRequest
 from ray_sim.policies.registry import create_policy
-from ray_sim.reports.tables import summary_rows
 from ray_sim.user_code import contained
-from workloads.describe import tally_rows
 from workloads.realisation import Tally
 from workloads.realisation import realise as realise_frame
 from workloads.store import frame_to_table
@@ -46,17 +43,6 @@ from workloads.synthetic.drawn_jobs import draw_jobs
 from workloads.synthetic.fit import fit
 from workloads.synthetic.horizon_request import HorizonRequest
 from workloads.synthetic.synth import draw, profile_model
-
-JobsProgress = Callable[[int, int], None]
-"""Called with (jobs ended, jobs)."""
-
-
-class _Options(TypedDict):
-    seed: int
-    sites: int
-    trim: Trim | None
-    progress: JobsProgress | None
-    keeper: Keeper | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +68,6 @@ class FinishedRun:
         """The run's files by name, see `encode_result`."""
         manifest = {**self.identity.manifest(), "jobs": asdict(self.tally)}
         return encode_result(self.result, manifest, self.wall_s)
-
-    def rows(self) -> list[tuple[str, object]]:
-        """Label and value of each line of the printed table."""
-        return [*tally_rows(self.tally), *summary_rows(self.result.summary)]
 
 
 class Prepared:
@@ -122,8 +104,10 @@ class Prepared:
         """The world of the engine."""
         return world_of(self.scenario, self.jobs.table, self.cluster)
 
-    def run(self, progress: JobsProgress | None = None, keeper: Keeper | None = None) -> FinishedRun:
-        """Simulate the scenario; a fleet of actors needs a running Ray."""
+    def run(
+        self, progress: Progress | None = None, keeper: Keeper | None = None, label: str = "run"
+    ) -> FinishedRun:
+        """Simulate the scenario; actors need a running Ray, and their names begin with ``label``."""
         scenario, identity = self.scenario, self.identity
         began = time.perf_counter()
         tally = self.jobs.tally
@@ -131,24 +115,21 @@ class Prepared:
         world = self.world
         if scenario.audit is not None:
             check_audited(world)
-        options: _Options = {
-            "seed": scenario.seed,
-            "sites": scenario.sites,
-            "trim": None if scenario.trim is None else scenario.trim.trim,
-            "progress": progress,
-            "keeper": keeper,
-        }
-
+        trim = None if scenario.trim is None else scenario.trim.trim
+        seed, sites = scenario.seed, scenario.sites
         new_policy = partial(_identified_policy, identity)
         with contained(f"policy '{scenario.policy}'"):
             if scenario.fleet == "actors":
-                hashes = identity.content_hash, identity.seed, identity.scenario_hash
-                result = run_on_actors(world, new_policy, **options, label=Entry.of(scenario, *hashes).label)
+                result = run_on_actors(
+                    world, new_policy, seed=seed, sites=sites, trim=trim, progress=progress, keeper=keeper,
+                    label=label,
+                )  # fmt: skip
             else:
-                result = run_world(world, new_policy(), **options)
+                result = run_world(
+                    world, new_policy(), seed=seed, sites=sites, trim=trim, progress=progress, keeper=keeper
+                )
             if scenario.audit is not None:
-                request = scenario.audit.request
-                result = audited(world, new_policy, result, request, options["seed"], options["trim"])
+                result = audited(world, new_policy, result, scenario.audit.request, seed, trim)
         return FinishedRun(
             identity, tally, result, {"read": read - began, "simulate": time.perf_counter() - read}
         )

@@ -14,6 +14,7 @@ from types import NoneType
 from typing import get_args
 
 from ray_sim.engine.build_world import build_world
+from ray_sim.engine.compiled import Progress
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import run_world
 from ray_sim.engine.snapshots import UnfitSnapshotError
@@ -23,11 +24,12 @@ from ray_sim.experiments.fanout import cluster as ray_cluster
 from ray_sim.experiments.fanout.witness import last_words
 from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.experiments.inputs.server_files import split_world, with_server_files
-from ray_sim.experiments.prepare import FinishedRun, JobsProgress, Prepared, audited, start
+from ray_sim.experiments.prepare import FinishedRun, Prepared, audited, start
 from ray_sim.experiments.results.result_directories import prepare_target, write_files
 from ray_sim.experiments.results.snapshot_file import START_ANEW, SnapshotFile
 from ray_sim.experiments.run_identity import SHORT
 from ray_sim.experiments.scenario import Partition, Value
+from ray_sim.experiments.sweep_entries import entry_of
 from ray_sim.interruption import LAST_S, time_limit
 from ray_sim.model.arguments import expect
 from ray_sim.model.cluster import Cluster
@@ -134,7 +136,7 @@ def run_to_directory(
     resume: bool = False,
     snapshot_s: float = 60.0,
     stop_after_s: float | None = None,
-    progress: JobsProgress | None = None,
+    progress: Progress | None = None,
     stop: Callable[[], bool] = lambda: False,
     announce: Callable[[str], None] = lambda text: None,
     say: Callable[[str], None] = lambda text: None,
@@ -169,13 +171,11 @@ def run_to_directory(
         said.add(text)
         say(f"warning: {text}")
 
+    def stopping() -> bool:
+        return stop() or time.monotonic() >= stop_at
+
     snapshot = SnapshotFile(
-        directory,
-        identity,
-        every_s=snapshot_s,
-        resume=resume,
-        stopping=lambda: stop() or time.monotonic() >= stop_at,
-        say=say,
+        directory, identity, every_s=snapshot_s, resume=resume, stopping=stopping, say=say
     )
     with (
         last_words(words) if ":" in scenario.policy else nullcontext(),
@@ -186,7 +186,7 @@ def run_to_directory(
             start(scenario, prepared.world)  # errors of the policy come before Ray starts
         try:
             with ray_cluster(address, announce) if on_actors else nullcontext():
-                finished = prepared.run(progress, snapshot)
+                finished = prepared.run(progress, snapshot, entry_of(identity).label if on_actors else name)
         except UnfitSnapshotError as unfit:
             raise InvalidInputError(f"{snapshot.path}: {unfit}; {START_ANEW}") from unfit
     write_files(directory, finished.files())

@@ -61,13 +61,7 @@ def run(
 
     Returns
     -------
-    The `RunResult` as ``result``, and the ``directory`` of its files
-
-    Raises
-    ------
-    InvalidInputError : the scenario is invalid, or the directory or the snapshot is of something else
-    RunFailedError : the policy failed, or took a decision that the world forbids
-    RunStoppedError : the run was stopped, and a snapshot is kept
+    The `RunResult` as ``result``, and the ``directory`` of its files; raises as `run_to_directory`
     """
     expect("out", out, (str, Path, NoneType), "a path")
     expect("snapshot_s", snapshot_s, (int, float), "a number of seconds")

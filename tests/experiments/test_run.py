@@ -13,6 +13,7 @@ from ray_sim.experiments.inputs.announcement_file import load_announcement_draws
 from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.experiments.prepare import prepare, realise
+from ray_sim.experiments.results.stored_runs import result_rows
 from ray_sim.experiments.run import simulate
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, parse_scenario
@@ -146,7 +147,7 @@ def test_a_realised_workload_runs_and_the_manifest_counts_what_was_left_out(at_d
     }
     assert manifest["inputs"]["workload"] == {**workload, "window": [0.0, end_s], "load_scale": 2.0}
     assert len(finished.result.jobs) == 15
-    assert ("left out, unsuccessful", 10) in finished.rows()
+    assert ("left out, unsuccessful", 10) in result_rows(finished.tally, finished.result.summary)
 
 
 def test_a_window_of_a_synthetic_workload_is_cut_from_the_draw(at_desk: Path) -> None:
@@ -174,7 +175,9 @@ def test_infeasible_jobs_are_left_out_and_counted(at_desk: Path) -> None:
     assert tally["read"] == 40
     assert 0 < tally["infeasible"] < 40
     assert tally["replayed"] == len(finished.result.jobs) == 40 - tally["infeasible"]
-    assert ("left out, infeasible", tally["infeasible"]) in finished.rows()
+    assert ("left out, infeasible", tally["infeasible"]) in result_rows(
+        finished.tally, finished.result.summary
+    )
     inputs = json.loads(finished.files()["manifest.json"])["inputs"]
     assert inputs["training_sha256"] == load_training_draws("pd_ors").sha256
 

@@ -20,6 +20,7 @@ from ray_sim.experiments.results.result_directories import StoreFullError
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run_identity import Base, RunIdentity
 from ray_sim.experiments.scenario import WorkloadSpec
+from ray_sim.experiments.sweep_entries import entry_of
 from ray_sim.interruption import time_limit
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import RaySimError, failure_text
@@ -114,7 +115,7 @@ def _run(
         prepared = prepare(identity.scenario)
         prepared.identity, prepared.jobs, prepared.cluster = identity, jobs, cluster
         with time_limit(stop_after_s):
-            files = prepared.run().files()
+            files = prepared.run(label=entry_of(identity).label).files()
         if not store.in_reach():
             return files
         store.put(identity.content_hash, files)
