@@ -99,13 +99,11 @@ def takes_scenario(
 
     def decorated(function: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(function, localns={"Scenario": object}, include_extras=True)
+        options = {each: (OPTIONS[each][1], None) for each in names}
+        described = {"scenario_file": (SCENARIO_FILE, None), **options}
         own: dict[str, tuple[Any, Any]] = {}
         for name, parameter in inspect.signature(function).parameters.items():
-            if name == "scenario":
-                own["scenario_file"] = SCENARIO_FILE, None
-                own |= {each: (OPTIONS[each][1], None) for each in names}
-            else:
-                own[name] = hints[name], parameter.default
+            own |= described if name == "scenario" else {name: (hints[name], parameter.default)}
 
         @wraps(function)
         def with_scenario(scenario_file: str | None, **given: Any) -> None:

@@ -22,7 +22,6 @@ from ray_sim.engine.snapshots import Keeper
 from ray_sim.engine.world import World
 from ray_sim.experiments.announced_audit import audit_run, check_audited
 from ray_sim.experiments.inputs.server_files import split_world
-from ray_sim.experiments.inputs.workload_draws import enriched
 from ray_sim.experiments.results.result_files import encode_result
 from ray_sim.experiments.run_identity import Base, HashedInputs, RunIdentity
 from ray_sim.experiments.scenario import Scenario, SynthSpec, WorkloadSpec
@@ -36,6 +35,7 @@ from ray_sim.model.result import RunResult
 from ray_sim.model.welfare_audit import AuditRequest
 from ray_sim.policies.registry import create_policy
 from ray_sim.user_code import contained
+from workloads.layers.fill import enriched
 from workloads.realisation import Tally
 from workloads.realisation import realise as realise_frame
 from workloads.store import frame_to_table
@@ -94,10 +94,8 @@ class Prepared:
     @cached_property
     def jobs(self) -> Replayed:
         """Jobs of the scenario's seed."""
-        spec = self.scenario.workload
-        return realise(
-            spec, self.scenario.seed, self._base or self._inputs.base(spec), self.cluster.resources
-        )
+        spec, seed = self.scenario.workload, self.scenario.seed
+        return realise(spec, seed, self._base or self._inputs.base(spec), self.cluster.resources)
 
     @cached_property
     def world(self) -> World:
@@ -130,9 +128,8 @@ class Prepared:
                 )
             if scenario.audit is not None:
                 result = audited(world, new_policy, result, scenario.audit.request, seed, trim)
-        return FinishedRun(
-            identity, tally, result, {"read": read - began, "simulate": time.perf_counter() - read}
-        )
+        wall_s = {"read": read - began, "simulate": time.perf_counter() - read}
+        return FinishedRun(identity, tally, result, wall_s)
 
 
 def prepare(scenario: Scenario, inputs: HashedInputs | None = None, base: Base | None = None) -> Prepared:
@@ -231,5 +228,4 @@ def audited(
     audit = audit_run(world, new_policy, result, request, seed=seed, trim=trim)
     figures = result.summary.figures_as(AnnouncedFigures)
     assert figures is not None, "an audit is about announced jobs"
-    figures = replace(figures, audit=audit)
-    return replace(result, summary=replace(result.summary, figures=figures))
+    return replace(result, summary=replace(result.summary, figures=replace(figures, audit=audit)))

@@ -10,13 +10,12 @@ from dataclasses import replace
 import polars as pl
 
 from ray_sim.engine.world import World
-from ray_sim.experiments.inputs.workload_draws import enriched
 from ray_sim.experiments.prepare import start, world_of
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, SynthSpec, WorkloadSpec
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from workloads.announcements.profile import AnnouncementDraws
-from workloads.layers.fill import EnrichmentLayer
+from workloads.layers.fill import EnrichmentLayer, enriched
 from workloads.realisation import realise
 from workloads.schema import SCHEMA, with_all_columns
 from workloads.store import frame_to_table, read_columns, read_frame, read_some
@@ -96,9 +95,7 @@ class Rehearsal:
         else:
             assert spec.path is not None, "a workload without `synth` has a `path`"
             jobs = read_some(spec.path, gaps=spec.realisation.keeps_all)
-        layers = [
-            EnrichmentLayer(layer.draws) for layer in self._inputs.layers(spec)
-        ]  # keeps infeasible jobs
+        layers = [EnrichmentLayer(each.draws) for each in self._inputs.layers(spec)]  # keeps infeasible jobs
         jobs, _ = enriched(jobs, layers, seed)
         return _with_models(jobs, self._models(spec))
 

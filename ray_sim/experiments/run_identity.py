@@ -17,9 +17,9 @@ import polars as pl
 from ray_sim import __version__
 from ray_sim.engine.world_parameters import uses_seed
 from ray_sim.experiments.inputs.cluster_file import load_cluster
+from ray_sim.experiments.inputs.layer_file import load_workload_layers
 from ray_sim.experiments.inputs.server_files import WORLD, ServerFiles, split_world, with_server_files
 from ray_sim.experiments.inputs.training_file import load_training_draws
-from ray_sim.experiments.inputs.workload_draws import load_workload_layers
 from ray_sim.experiments.results.result_files import RESULT_FORMAT
 from ray_sim.experiments.scenario import Scenario, Value, WorkloadSpec
 from ray_sim.experiments.source_digest import code_sha256, input_files, input_files_sha256, policy_sha256

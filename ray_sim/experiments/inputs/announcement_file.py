@@ -1,6 +1,6 @@
 """Reader of announcement profiles: YAML files with a section `announcements`, or bundled ones by name.
 
-`workload_draws.py` reads those of scenarios and sweeps, `cli/enrich.py` those of `ray-sim enrich`. The fields
+`layer_file.py` reads those of scenarios and sweeps, `cli/enrich.py` those of `ray-sim enrich`. The fields
 of the models are the keys of the file, so their names, units and defaults are public: docs/announced.md lists
 them.
 """
