@@ -46,11 +46,13 @@ def run(
     from ray_sim.interruption import interruptible
     from ray_sim.model.errors import RunStoppedError
 
+    prepared = prepare(scenario)
+    identity = prepared.identity  # its errors come before a word of compilation
     name = scenario.policy.rpartition(":")[2]
     with interruptible() as interruption, progress(name, quiet=json_output) as report:
         try:
             finished = run_to_directory(
-                prepare(scenario),
+                prepared,
                 out,
                 address=address,
                 resume=resume,
@@ -66,7 +68,6 @@ def run(
             raise typer.Exit(interruption.exit_code if interruption.asked() else 1) from stopped
     if json_output:
         summary = finished.result.summary.to_dict()
-        identity = finished.identity
         print_json({"directory": str(finished.directory), "hash": identity.content_hash, "summary": summary})
     else:
         rows = result_rows(finished.tally, finished.result.summary)
