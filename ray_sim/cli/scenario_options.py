@@ -81,8 +81,7 @@ OPTIONS: Mapping[str, tuple[str, Any]] = {
 }
 """Place in the scenario and type with Typer's option, by name of the parameter, in the order of --help."""
 
-_PAIRS = {"params": "-p", "world": "-w"}
-"""Options with texts ``KEY=VALUE``, and their flags."""
+_PAIRS = {"params": "-p", "world": "-w"}  # options with texts KEY=VALUE, and their flags
 
 
 def takes_scenario(
@@ -137,8 +136,5 @@ def _scenario(file: str | None, command: str, options: Mapping[str, Any]) -> obj
             continue
         section, _, key = OPTIONS[name][0].partition(".")
         content = key_values(value, _PAIRS[name]) if name in _PAIRS else {} if value is True else value
-        if key:
-            entries.setdefault(section, {})[key] = content
-        else:
-            entries[section] = content
+        entries[section] = {**entries.get(section, {}), key: content} if key else content
     return parse_scenario(entries, command) if file is None else read_scenario(file, entries)
