@@ -15,7 +15,7 @@ from benchmarks.burn import steps_per_cpu_s
 from benchmarks.figures import Figures
 from benchmarks.processes import command, cpu_seconds, descendants, idle_seconds
 from ray_sim.experiments.fanout import cluster
-from ray_sim.experiments.run import run_scenario
+from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.scenario import parse_scenario
 from ray_sim.experiments.sweep import run_sweep
 
@@ -77,7 +77,7 @@ def _alone_cpu_s(steps: int) -> float:
     for seed in range(_ALONE):
         scenario = parse_scenario({**content, "seed": seed}, "benchmark")
         began = time.process_time()
-        run_scenario(scenario)
+        prepare(scenario).run()
         spent.append(time.process_time() - began)
     return sorted(spent)[_ALONE // 2]
 

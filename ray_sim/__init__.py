@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ray_sim.interface.files import report as report
     from ray_sim.interface.studies import compare as compare
     from ray_sim.interface.studies import plan as plan
+    from ray_sim.interface.studies import run as run
     from ray_sim.interface.studies import sweep as sweep
     from ray_sim.kernels.compile import kernel as kernel
     from ray_sim.model.errors import RaySimError as RaySimError
@@ -84,6 +85,7 @@ _HOMES = {
     "load_workload": "workloads.store",
     "plan": "ray_sim.interface.studies",
     "report": "ray_sim.interface.files",
+    "run": "ray_sim.interface.studies",
     "simulate": "ray_sim.experiments.run",
     "sweep": "ray_sim.interface.studies",
 }

@@ -15,7 +15,6 @@ from ray_sim.model.readable import constant_columns, number
 from ray_sim.model.text import shown
 from ray_sim.progress import Report, terminal_bar
 from ray_sim.reports.bars import ASCII
-from ray_sim.user_code import told_warnings
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,19 +30,6 @@ def print_json(content: object) -> None:
 def say(text: str) -> None:
     """Print a message on standard error; control characters from traces and names are escaped."""
     sys.stderr.write(shown(text, lines=True) + "\n")
-
-
-@contextmanager
-def said_warnings() -> Iterator[list[str]]:
-    """Print warnings of policies as messages when they come; yields those printed so far."""
-    said: list[str] = []
-
-    def tell(text: str) -> None:
-        said.append(text)
-        say(f"warning: {text}")
-
-    with told_warnings(tell):
-        yield said
 
 
 def print_rows(rows: Iterable[tuple[str, object]]) -> None:

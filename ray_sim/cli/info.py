@@ -12,7 +12,7 @@ from ray_sim.model.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from ray_sim.experiments.cluster_summary import ClusterSummary
-    from ray_sim.experiments.results.result_files import StoredRun
+    from ray_sim.experiments.results.stored_runs import StoredRun
     from ray_sim.experiments.sweep_info import SweepInfo
     from ray_sim.experiments.utility_optimum import OptimumInfo
     from ray_sim.experiments.workload_info import WorkloadInfo
@@ -126,12 +126,8 @@ def _facts_of(
         described = describe_sweep(path)
         return described, [f"results of other versions: {each}" for each in described.other_versions]
     if is_directory:
-        from ray_sim.experiments.results.result_files import (
-            StoredRun,
-            check_result,
-            read_manifest,
-            read_summary,
-        )
+        from ray_sim.experiments.results.result_files import check_result, read_manifest, read_summary
+        from ray_sim.experiments.results.stored_runs import StoredRun
 
         check_result(path)
         stored = StoredRun(read_manifest(path), read_summary(path))

@@ -7,29 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ray_sim.cli.options import Address, Json, MaxInFlight, Params, Results, Resume
-from ray_sim.cli.scenario_options import (
-    ClusterFile,
-    CoolDown,
-    Enrich,
-    FirstSeed,
-    LoadScale,
-    PartitionRule,
-    PolicyName,
-    Resample,
-    ScenarioFile,
-    Unsuccessful,
-    WarmUp,
-    WindowOf,
-    WorkloadFile,
-    World,
-    scenario_of,
-)
+from ray_sim.cli.options import Address, Json, MaxInFlight, Results, Resume
+from ray_sim.cli.scenario_options import takes_scenario
 
 if TYPE_CHECKING:
     from ray_sim.experiments.capacity.report import PlanReport
+    from ray_sim.experiments.scenario import Scenario
 
 
+@takes_scenario("ray-sim plan", without=("audit", "audit_jobs", "fleet", "sites"))
 def plan(
     goal: Annotated[
         list[str],
@@ -43,26 +29,13 @@ def plan(
             help="NAME.count=FROM:TO for an entry of the cluster file, or policy=A,B; repeatable.",
         ),
     ],
-    scenario_file: ScenarioFile = None,
     price: Annotated[
         list[str] | None,
         typer.Option("--price", metavar="NAME=X", help="Price of a server of an entry [1]; repeatable."),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=100_000, help="Seeds, common to all runs.")] = 5,
-    workload: WorkloadFile = None,
-    unsuccessful: Unsuccessful = None,
-    window: WindowOf = None,
-    resample: Resample = None,
-    load_scale: LoadScale = None,
-    enrich: Enrich = None,
-    cluster: ClusterFile = None,
-    policy: PolicyName = None,
-    params: Params = None,
-    world: World = None,
-    partition: PartitionRule = None,
-    warm_up: WarmUp = None,
-    cool_down: CoolDown = None,
-    seed: FirstSeed = None,
+    *,
+    scenario: Scenario,
     out: Results = None,
     address: Address = "local",
     resume: Resume = False,
@@ -82,26 +55,6 @@ def plan(
     from ray_sim.experiments.sweep import INTERRUPTED
     from ray_sim.interruption import interruptible
 
-    scenario = scenario_of(
-        scenario_file,
-        "ray-sim plan",
-        {
-            "workload": workload,
-            "unsuccessful": unsuccessful,
-            "window": window,
-            "resample": resample,
-            "load_scale": load_scale,
-            "enrich": enrich,
-            "cluster": cluster,
-            "policy": policy,
-            "params": params,
-            "world": world,
-            "partition": partition,
-            "warm_up": warm_up,
-            "cool_down": cool_down,
-            "seed": seed,
-        },
-    )
     request = PlanRequest(scenario, parse_goal(_only(goal)), parse_choices(vary, price or []), seeds)
     announce = announcer(quiet=json_output)
     with interruptible() as interruption, progress("plan", quiet=json_output) as report:

@@ -1,97 +1,128 @@
-"""Options that describe a scenario, and the scenario that they give with or without a file."""
+"""Options that describe a scenario, each declared once; commands take them by `takes_scenario`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, TypedDict
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from functools import wraps
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-if TYPE_CHECKING:
-    from ray_sim.experiments.scenario import Scenario
-
-ScenarioFile = Annotated[
+SCENARIO_FILE = Annotated[
     str | None,
     typer.Argument(
         metavar="[SCENARIO.yaml]", help="Scenario file, by path or URL; options override its entries."
     ),
 ]
-WorkloadFile = Annotated[
-    str | None, typer.Option("--workload", help="Parquet workload (see ray-sim convert), by path or URL.")
-]
-Unsuccessful = Annotated[
-    str | None,
-    typer.Option(metavar="RULE", help="Rule for jobs that failed or were killed in the trace: keep or drop."),
-]
-WindowOf = Annotated[
-    tuple[float, float] | None,
-    typer.Option(metavar="FROM TO", help="Only jobs submitted from second FROM to before second TO."),
-]
-Resample = Annotated[
-    str | None, typer.Option(metavar="days", help="days: draw whole days of the workload with the seed.")
-]
-LoadScale = Annotated[float | None, typer.Option(help="Factor on the arrival rate.")]
-Enrich = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="PROFILE", help="Draw training columns or statements from this profile; repeatable."
+
+
+def _at(place: str, kind: Any, text: str, *flags: str, **shown: Any) -> tuple[str, Any]:
+    annotated: Any = Annotated
+    return place, annotated[kind | None, typer.Option(*flags, help=text, **shown)]
+
+
+OPTIONS: Mapping[str, tuple[str, Any]] = {
+    "workload": _at("workload.path", str, "Parquet workload (see ray-sim convert), by path or URL."),
+    "unsuccessful": _at(
+        "workload.unsuccessful",
+        str,
+        "Rule for jobs that failed or were killed in the trace: keep or drop.",
+        metavar="RULE",
     ),
-]
-ClusterFile = Annotated[
-    str | None, typer.Option("--cluster", help="Bundled cluster, or a YAML or CSV file by path or URL.")
-]
-PolicyName = Annotated[
-    str | None, typer.Option("--policy", help="Name of a policy, or module:Class of your own [fifo].")
-]
-World = Annotated[
-    list[str] | None,
-    typer.Option(
+    "window": _at(
+        "workload.window",
+        tuple[float, float],
+        "Only jobs submitted from second FROM to before second TO.",
+        metavar="FROM TO",
+    ),
+    "resample": _at(
+        "workload.resample", str, "days: draw whole days of the workload with the seed.", metavar="days"
+    ),
+    "load_scale": _at("workload.load_scale", float, "Factor on the arrival rate."),
+    "enrich": _at(
+        "workload.enrich",
+        list[str],
+        "Draw training columns or statements from this profile; repeatable.",
+        metavar="PROFILE",
+    ),
+    "cluster": _at("cluster", str, "Bundled cluster, or a YAML or CSV file by path or URL."),
+    "policy": _at("policy", str, "Name of a policy, or module:Class of your own [fifo]."),
+    "params": _at("params", list[str], "Parameter of the policy; repeatable.", "-p", metavar="KEY=VALUE"),
+    "world": _at(
+        "world",
+        list[str],
+        "World parameter, e.g. slot_s=3600 (`ray-sim policies POLICY`, docs/engine.md); repeatable.",
         "-w",
         metavar="KEY=VALUE",
-        help="World parameter, e.g. slot_s=3600 (`ray-sim policies POLICY`, docs/engine.md); repeatable.",
     ),
-]
-PartitionRule = Annotated[
-    str | None,
-    typer.Option(help="vc restricts jobs to the servers of their virtual cluster; none does not [none]."),
-]
-WarmUp = Annotated[
-    float | None,
-    typer.Option(metavar="S", help="Leave jobs submitted in the first S seconds out of the summary."),
-]
-CoolDown = Annotated[
-    float | None,
-    typer.Option(metavar="S", help="Leave jobs submitted in the last S seconds out of the summary."),
-]
-FirstSeed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the workload and the policy.")]
+    "partition": _at(
+        "partition", str, "vc restricts jobs to the servers of their virtual cluster; none does not [none]."
+    ),
+    "warm_up": _at(
+        "trim.warm_up_s",
+        float,
+        "Leave jobs submitted in the first S seconds out of the summary.",
+        metavar="S",
+    ),
+    "cool_down": _at(
+        "trim.cool_down_s",
+        float,
+        "Leave jobs submitted in the last S seconds out of the summary.",
+        metavar="S",
+    ),
+    "audit": _at(
+        "audit", bool, "Audit a run of announced jobs: best welfare, truthfulness, rules.", "--audit"
+    ),
+    "audit_jobs": _at("audit.jobs", int, "Jobs whose misreports the audit tries [3].", min=1, metavar="N"),
+    "seed": _at("seed", int, "Seed of the workload and the policy.", min=0),
+    "fleet": _at("fleet", str, "Simulate servers in this process (local) or in Ray actors (actors) [local]."),
+    "sites": _at("sites", int, "Number of server groups, each simulated separately [1].", min=1),
+}
+"""Place in the scenario and type with Typer's option, by name of the parameter, in the order of --help."""
+
+_PAIRS = {"params": "-p", "world": "-w"}  # options with texts KEY=VALUE, and their flags
 
 
-class ScenarioOptions(TypedDict):
-    """Values of the options above; None where an option is absent."""
-
-    workload: str | None
-    unsuccessful: str | None
-    window: tuple[float, float] | None
-    resample: str | None
-    load_scale: float | None
-    enrich: list[str] | None
-    cluster: str | None
-    policy: str | None
-    params: list[str] | None
-    world: list[str] | None
-    partition: str | None
-    warm_up: float | None
-    cool_down: float | None
-    seed: int | None
-
-
-def scenario_of(file: str | None, command: str, options: ScenarioOptions, **others: object) -> Scenario:
-    """Scenario of a file whose entries the options override, or of the options alone.
+def takes_scenario(
+    command: str, without: Collection[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the scenario file and the options of a scenario, in place of its parameter `scenario`.
 
     Parameters
     ----------
     command : names the options in errors, such as ``ray-sim run``
-    others : further entries of the scenario; None where absent
+    without : options that the command does not have
+    """
+    names = [name for name in OPTIONS if name not in without]
+
+    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function, localns={"Scenario": object}, include_extras=True)
+        options = {each: (OPTIONS[each][1], None) for each in names}
+        described = {"scenario_file": (SCENARIO_FILE, None), **options}
+        own: dict[str, tuple[Any, Any]] = {}
+        for name, parameter in inspect.signature(function).parameters.items():
+            own |= described if name == "scenario" else {name: (hints[name], parameter.default)}
+
+        @wraps(function)
+        def with_scenario(scenario_file: str | None, **given: Any) -> None:
+            options = {name: given.pop(name) for name in names}
+            function(scenario=_scenario(scenario_file, command, options), **given)
+
+        kind = inspect.Parameter.KEYWORD_ONLY
+        shown = [
+            inspect.Parameter(name, kind, annotation=hint, default=default)
+            for name, (hint, default) in own.items()
+        ]
+        with_scenario.__annotations__ = {name: hint for name, (hint, _) in own.items()}
+        with_scenario.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]  # read by Typer
+        return with_scenario
+
+    return decorated
+
+
+def _scenario(file: str | None, command: str, options: Mapping[str, Any]) -> object:
+    """Scenario of a file whose entries the options override, or of the options alone.
 
     Raises
     ------
@@ -99,22 +130,11 @@ def scenario_of(file: str | None, command: str, options: ScenarioOptions, **othe
     """
     from ray_sim.experiments.scenario import key_values, parse_scenario, read_scenario
 
-    workload = {"path": options["workload"]} | {
-        key: options[key] for key in ("unsuccessful", "window", "resample", "load_scale", "enrich")
-    }
-    entries = {
-        "workload": given(workload) or None,
-        **{key: options[key] for key in ("cluster", "policy", "partition", "seed")},
-        "params": key_values(options["params"], "-p") if options["params"] else None,
-        "world": key_values(options["world"], "-w") if options["world"] else None,
-        "trim": given({"warm_up_s": options["warm_up"], "cool_down_s": options["cool_down"]}) or None,
-        **others,
-    }
-    if file is None:
-        return parse_scenario(given(entries), command)
-    return read_scenario(file, given(entries))
-
-
-def given(options: Mapping[str, object]) -> dict[str, object]:
-    """The options that are not None."""
-    return {key: value for key, value in options.items() if value is not None}
+    entries: dict[str, Any] = {}
+    for name, value in options.items():
+        if value is None or value == []:
+            continue
+        section, _, key = OPTIONS[name][0].partition(".")
+        content = key_values(value, _PAIRS[name]) if name in _PAIRS else {} if value is True else value
+        entries[section] = {**entries.get(section, {}), key: content} if key else content
+    return parse_scenario(entries, command) if file is None else read_scenario(file, entries)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ray_sim.cli.options import Json
+from ray_sim.cli.options import Address, Json
 
 if TYPE_CHECKING:
     from ray_sim.learning.curves import Point
@@ -41,9 +41,7 @@ def train(
         int | None,
         typer.Option(min=0, help="Actors that collect; 0 collects in this process, without Ray [cores]."),
     ] = None,
-    address: Annotated[
-        str, typer.Option(help="local starts Ray; auto or ray://HOST:PORT join a running one.")
-    ] = "local",
+    address: Address = "local",
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on after the last round that is kept.")
     ] = False,

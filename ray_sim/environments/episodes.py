@@ -11,15 +11,14 @@ import numpy as np
 
 from ray_sim.agents.agent import Agent
 from ray_sim.agents.arguments import whole_number
-from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.base import JobKind
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.kinds.registry import kinds_for
 from ray_sim.engine.world import World
 from ray_sim.engine.world_parameters import kind_of
-from ray_sim.experiments.inputs.cluster_file import load_cluster
-from ray_sim.experiments.inputs.server_files import WORLD, split_world, with_server_files
-from ray_sim.experiments.run import read_base, realise
+from ray_sim.experiments.inputs.server_files import WORLD
+from ray_sim.experiments.prepare import prepare
+from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, parse_scenario, read_scenario
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
 from ray_sim.model.parameters import resolve
@@ -58,23 +57,24 @@ def scenario_episodes(scenario: ScenarioSource, seeds: Iterable[int] | None = No
     parsed = _parsed(scenario)
     with _named(source, "world"):
         _check_kind(kind_of(resolve("the world", WORLD, parsed.world)))
+    inputs = HashedInputs()
     with _named(source, "cluster"):
-        cluster = load_cluster(parsed.cluster)
-    values, files = split_world(parsed.world)
+        inputs.cluster(parsed.cluster)
     with _named(source, "world"):
-        cluster = with_server_files(cluster, files)
+        inputs.servers(parsed.cluster, parsed.world)
     with _named(source, "workload"):
-        base = read_base(parsed.workload)
+        base = inputs.base(parsed.workload)
     chosen = [parsed.seed] if seeds is None else _checked(seeds)
     worlds: dict[int, World] = {}
     for seed in chosen:
         if worlds and not parsed.workload.uses_seed:
             worlds[seed] = next(iter(worlds.values()))
         elif seed not in worlds:
+            prepared = prepare(parsed.model_copy(update={"seed": seed}), inputs, base)
             with _named(source, "workload"):
-                table = realise(parsed.workload, seed, base, cluster.resources).table
+                _ = prepared.jobs
             with _named(source, "world"):
-                worlds[seed] = build_world(table, cluster, partition=parsed.partition, params=values)
+                worlds[seed] = prepared.world
     return [Episode(worlds[seed], seed) for seed in chosen]
 
 

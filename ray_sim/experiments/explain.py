@@ -8,14 +8,13 @@ from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 
-from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.partition_pools import partition_names
 from ray_sim.engine.world import World
 from ray_sim.experiments.inputs.server_files import split_world
+from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results.result_files import MANIFEST, read_manifest, read_result
 from ray_sim.experiments.results.stored_runs import stored_scenario
-from ray_sim.experiments.run import read_base, realise
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, WorkloadSpec
 from ray_sim.experiments.source_digest import imported_sha256
@@ -66,14 +65,12 @@ def run_facts(directory: Path, result: RunResult) -> RunFacts:
     if spec.file is not None:
         _check_present(directory, spec.file)
         _check_unchanged(directory, spec.file, inputs.workload_sha256(spec.file), recorded["workload_sha256"])
-    engine_world, server_files = split_world(scenario.world)
+    _, server_files = split_world(scenario.world)
     named = [each for each in server_files if each is not None]
     sources = ", ".join([scenario.cluster, *named, "or a file that the cluster names"])
     cluster_sha256 = inputs.cluster_sha256(scenario.cluster, scenario.world)
     _check_unchanged(directory, sources, cluster_sha256, recorded["cluster_sha256"])
-    cluster = inputs.servers(scenario.cluster, scenario.world)
-    jobs = realise(spec, scenario.seed, read_base(spec), cluster.resources)
-    world = build_world(jobs.table, cluster, partition=scenario.partition, params=engine_world)
+    world = prepare(scenario, inputs).world
     if not world.table.job_id.equals(result.jobs["job_id"]):
         raise InvalidInputError(
             f"{directory / MANIFEST}: its workload {spec.path or spec.label} now gives other jobs than "

@@ -1,29 +1,21 @@
-"""Set-up of scenarios with a few of their jobs, so that errors appear before any run starts.
+"""Set-up of scenarios with a few of their jobs, so that errors of sweeps and plans appear before any run.
 
 The rehearsal sets up the engine as for a run and does not start it, so it repeats no rule of the engine.
 """
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 
 import polars as pl
 
-from ray_sim.engine.build_world import build_world
-from ray_sim.engine.general import GeneralRun
-from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.world import World
-from ray_sim.experiments.announced_audit import check_audited
-from ray_sim.experiments.inputs.server_files import split_world
-from ray_sim.experiments.inputs.workload_draws import enriched
+from ray_sim.experiments.prepare import start, world_of
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, SynthSpec, WorkloadSpec
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
-from ray_sim.policies.registry import create_policy
-from ray_sim.user_code import contained
 from workloads.announcements.profile import AnnouncementDraws
-from workloads.layers.fill import EnrichmentLayer
+from workloads.layers.fill import EnrichmentLayer, enriched
 from workloads.realisation import realise
 from workloads.schema import SCHEMA, with_all_columns
 from workloads.store import frame_to_table, read_columns, read_frame, read_some
@@ -79,19 +71,16 @@ class Rehearsal:
         RunFailedError : the policy fails to start
         """
         world = world or self.world(scenario)
-        with contained(f"policy '{scenario.policy}'"):
-            try:
-                _start(scenario, world)
-            except InvalidInputError:
-                if (jobs := self._all_jobs(scenario)) is not None:
-                    _start(scenario, self._world(scenario, jobs))
-                raise
+        try:
+            start(scenario, world)
+        except InvalidInputError:
+            if (jobs := self._all_jobs(scenario)) is not None:
+                start(scenario, self._world(scenario, jobs))
+            raise
 
     def _world(self, scenario: Scenario, jobs: pl.DataFrame) -> World:
         cluster = self._inputs.servers(scenario.cluster, scenario.world)
-        params, _ = split_world(scenario.world)
-        table = frame_to_table(jobs, cluster.resources)
-        return build_world(table, cluster, partition=scenario.partition, params=params)
+        return world_of(scenario, frame_to_table(jobs, cluster.resources), cluster)
 
     def _all_jobs(self, scenario: Scenario) -> pl.DataFrame | None:
         """All jobs of a file that is replayed as it is, for an error that counts them; else None."""
@@ -106,9 +95,7 @@ class Rehearsal:
         else:
             assert spec.path is not None, "a workload without `synth` has a `path`"
             jobs = read_some(spec.path, gaps=spec.realisation.keeps_all)
-        layers = [
-            EnrichmentLayer(layer.draws) for layer in self._inputs.layers(spec)
-        ]  # keeps infeasible jobs
+        layers = [EnrichmentLayer(each.draws) for each in self._inputs.layers(spec)]  # keeps infeasible jobs
         jobs, _ = enriched(jobs, layers, seed)
         return _with_models(jobs, self._models(spec))
 
@@ -145,16 +132,6 @@ class Rehearsal:
         if synth.like is not None and announced:
             return fit(read_frame(synth.like))
         return profile_model(synth.profile or _ANY_PROFILE)
-
-
-def _start(scenario: Scenario, world: World) -> None:
-    """Set up a run up to its first decision."""
-    if scenario.audit is not None:
-        check_audited(world)
-    policy = create_policy(scenario.policy, scenario.params)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # they would be about the few jobs
-        GeneralRun(world, policy, seed=scenario.seed, fleet=LocalFleet(world, scenario.sites))
 
 
 def _with_models(jobs: pl.DataFrame, models: list[str]) -> pl.DataFrame:

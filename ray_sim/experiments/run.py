@@ -1,37 +1,39 @@
-"""Run one simulation: from Python with objects or names, or from a scenario."""
+"""Run one simulation: of objects or names from Python, or of a prepared scenario into a directory."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
 from types import NoneType
-from typing import TypedDict, get_args
+from typing import get_args
 
-import polars as pl
-
-from ray_sim.engine.actors.scheduler import run_on_actors
 from ray_sim.engine.build_world import build_world
+from ray_sim.engine.compiled import Progress
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import run_world
-from ray_sim.engine.snapshots import Keeper
-from ray_sim.engine.world import World
-from ray_sim.experiments.announced_audit import audit_run, check_audited
+from ray_sim.engine.snapshots import UnfitSnapshotError
+from ray_sim.experiments.announced_audit import check_audited
+from ray_sim.experiments.fanout import check_address
+from ray_sim.experiments.fanout import cluster as ray_cluster
+from ray_sim.experiments.fanout.witness import last_words
 from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.experiments.inputs.server_files import split_world, with_server_files
-from ray_sim.experiments.inputs.workload_draws import enriched, load_whole_draws, load_workload_layers
-from ray_sim.experiments.results.result_files import encode_result
-from ray_sim.experiments.run_identity import HashedInputs, RunIdentity
-from ray_sim.experiments.scenario import Partition, Scenario, SynthSpec, Value, WorkloadSpec
-from ray_sim.experiments.source_digest import imported_sha256, input_files_sha256
-from ray_sim.experiments.sweep_entries import Entry
+from ray_sim.experiments.prepare import FinishedRun, Prepared, audited, start
+from ray_sim.experiments.results.result_directories import prepare_target, write_files
+from ray_sim.experiments.results.snapshot_file import START_ANEW, SnapshotFile
+from ray_sim.experiments.run_identity import SHORT
+from ray_sim.experiments.scenario import Partition, Value
+from ray_sim.experiments.sweep_entries import entry_of
+from ray_sim.interruption import LAST_S, time_limit
 from ray_sim.model.arguments import expect
 from ray_sim.model.cluster import Cluster
-from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, InvalidWorkloadError
-from ray_sim.model.figures.announced import AnnouncedFigures
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
 from ray_sim.model.job import JobTable
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
@@ -39,72 +41,9 @@ from ray_sim.model.text import shown
 from ray_sim.model.welfare_audit import AuditRequest
 from ray_sim.policies.registry import create_policy
 from ray_sim.progress import shown_progress
-from ray_sim.reports.tables import summary_rows
-from ray_sim.user_code import contained
-from workloads.describe import tally_rows
-from workloads.layers.fill import EnrichmentLayer
-from workloads.provenance import Provenance
-from workloads.realisation import Tally
-from workloads.realisation import realise as realise_frame
-from workloads.store import frame_to_table, load_workload, read_frame, read_provenance
-from workloads.synthetic.drawn_jobs import draw_jobs
-from workloads.synthetic.fit import fit
-from workloads.synthetic.horizon_request import HorizonRequest
-from workloads.synthetic.synth import draw, profile_model
-from workloads.training.profile import TrainingDraws
+from ray_sim.user_code import told_warnings
+from workloads.store import load_workload
 from workloads.workload import Workload
-
-JobsProgress = Callable[[int, int], None]
-"""Called with (jobs ended, jobs)."""
-
-
-class _Options(TypedDict):
-    seed: int
-    sites: int
-    trim: Trim | None
-    progress: JobsProgress | None
-    keeper: Keeper | None
-
-
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """Jobs of a run, and the counts of the jobs that the realisation left out."""
-
-    table: JobTable
-    tally: Tally
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedRun:
-    """A result with the identity of its run and its wall-clock seconds."""
-
-    identity: RunIdentity
-    tally: Tally
-    result: RunResult
-    wall_s: Mapping[str, float]
-
-    def files(self) -> dict[str, bytes]:
-        """The run's files by name, see `encode_result`."""
-        manifest = {**self.identity.manifest(), "jobs": asdict(self.tally)}
-        return encode_result(self.result, manifest, self.wall_s)
-
-    def rows(self) -> list[tuple[str, object]]:
-        """Label and value of each line of the printed table."""
-        return [*tally_rows(self.tally), *summary_rows(self.result.summary)]
-
-
-@dataclass(frozen=True, slots=True)
-class Base:
-    """Source of a workload before a seed is applied."""
-
-    frame: pl.DataFrame | None
-    """Null where all jobs are drawn."""
-    made: Provenance | None
-    """Provenance of the file's jobs, null without one."""
-    draws: TrainingDraws | None
-    """Profile to draw whole jobs from; None where none is given."""
-    layers: tuple[EnrichmentLayer, ...]
-    """Profiles to draw columns from, in order."""
 
 
 def simulate(
@@ -161,7 +100,7 @@ def simulate(
         check_audited(facts)
     with shown_progress("simulate, jobs", progress) as report:
         result = run_world(facts, new_policy(), seed=seed, sites=sites, trim=trim, progress=report)
-    return result if audit is None else _audited(facts, new_policy, result, audit, seed, trim)
+    return result if audit is None else audited(facts, new_policy, result, audit, seed, trim)
 
 
 def _job_table(workload: str | Path | Workload | JobTable, resources: tuple[str, ...]) -> JobTable:
@@ -189,130 +128,78 @@ def _policy_maker(
     return lambda: policy
 
 
-def _audited(
-    world: World,
-    new_policy: Callable[[], Policy],
-    result: RunResult,
-    request: AuditRequest,
-    seed: int,
-    trim: Trim | None,
-) -> RunResult:
-    """The result with an audit in its summary."""
-    audit = audit_run(world, new_policy, result, request, seed=seed, trim=trim)
-    figures = result.summary.figures_as(AnnouncedFigures)
-    assert figures is not None, "an audit is about announced jobs"
-    figures = replace(figures, audit=audit)
-    return replace(result, summary=replace(result.summary, figures=figures))
-
-
-def run_scenario(
-    scenario: Scenario,
-    inputs: HashedInputs | None = None,
-    progress: JobsProgress | None = None,
-    keeper: Keeper | None = None,
+def run_to_directory(
+    prepared: Prepared,
+    out: Path | None = None,
+    *,
+    address: str = "local",
+    resume: bool = False,
+    snapshot_s: float = 60.0,
+    stop_after_s: float | None = None,
+    progress: Progress | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    announce: Callable[[str], None] = lambda text: None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> FinishedRun:
-    """Identify, read, draw and simulate a scenario; a fleet of actors needs a running Ray."""
-    began = time.perf_counter()
-    inputs = inputs or HashedInputs()
-    identity = inputs.identify(scenario)
-    cluster = inputs.servers(scenario.cluster, scenario.world)
-    jobs = realise(scenario.workload, scenario.seed, read_base(scenario.workload), cluster.resources)
-    return carry_out(identity, jobs, cluster, progress, keeper, read_s=time.perf_counter() - began)
-
-
-def read_base(spec: WorkloadSpec) -> Base:
-    """Read the files of a workload, before a seed is applied."""
-    return Base(
-        frame=None if spec.file is None else read_frame(spec.file),
-        made=None if spec.path is None else read_provenance(spec.path),
-        draws=load_whole_draws(spec),
-        layers=load_workload_layers(spec),
-    )
-
-
-def realise(spec: WorkloadSpec, seed: int, base: Base, resources: tuple[str, ...]) -> Replayed:
-    """Realise the jobs of one seed, from a file or synthetic, as the workload specifies.
+    """Run a scenario and write its result, as `ray-sim run`; a stopped run continues from its snapshot.
 
     Parameters
     ----------
-    base : see `read_base`
+    out : directory of the result; by default ``runs/POLICY-HASH``
+    address, resume, snapshot_s, stop_after_s : the options of the command
+    stop : whether the run must keep a snapshot and end
+    announce : receives one line of text before each wait of seconds
+    say : receives warnings, and messages about the snapshot
 
     Raises
     ------
-    InvalidWorkloadError : no job is left, or the workload cannot be realised as specified
+    InvalidInputError : an input is invalid, or the directory or the snapshot is of something else
+    RunFailedError : the policy failed, or took a decision that the world forbids
+    RunStoppedError : `stop` or the time asked for it; a snapshot is kept
     """
-    try:
-        jobs = base.frame if spec.synth is None else _drawn(spec.synth, seed, base)
-        assert jobs is not None, "a workload without `synth` has a `path`"
-        frame, tally = realise_frame(jobs, spec.realisation, seed, base.made)
-        if base.layers:
-            frame, infeasible = enriched(frame, base.layers, seed)
-            tally = replace(tally, infeasible=infeasible, replayed=frame.height)
-    except InvalidInputError as error:
-        raise InvalidWorkloadError(f"{spec.path or spec.label}: {error}") from error
-    return Replayed(frame_to_table(frame, resources), tally)
+    scenario, identity = prepared.scenario, prepared.identity
+    name = scenario.policy.rpartition(":")[2]
+    directory = out or Path("runs") / f"{name}-{identity.content_hash[:SHORT]}"
+    prepare_target(directory)  # refuse an unusable result directory before simulating
+    check_address(address)
+    on_actors = scenario.fleet == "actors"
+    stop_at = time.monotonic() + (stop_after_s or math.inf)
+    over = "" if stop_after_s is None else f", or it ran on after --stop-after-s {stop_after_s:g}"
+    ended = "its policy crashed or ended it, or it was killed"
+    words = f"error: this process ended without a result: {ended}{over}"
+    said: set[str] = set()
 
+    def warn(text: str) -> None:
+        said.add(text)
+        say(f"warning: {text}")
 
-def _drawn(spec: SynthSpec, seed: int, base: Base) -> pl.DataFrame:
-    """Draw the synthetic jobs of one seed."""
-    request = spec.request
-    if isinstance(request, HorizonRequest):
-        assert base.draws is not None, "whole jobs are drawn from a training profile"
-        return draw_jobs(base.draws, request, seed)[0]
-    if base.frame is not None:
-        return draw(fit(base.frame), request, seed)
-    assert spec.profile is not None, "jobs are like a file's or have a profile"
-    return draw(profile_model(spec.profile), request, seed)
+    def stopping() -> bool:
+        return stop() or time.monotonic() >= stop_at
 
-
-def _identified_policy(identity: RunIdentity) -> Policy:
-    """Create the policy of an identified scenario, and check that its files have not changed."""
-    scenario = identity.scenario
-    policy = create_policy(scenario.policy, identity.policy_params)
-    if imported_sha256(type(policy)) != identity.facts["policy_source_sha256"]:
-        raise InvalidScenarioError(
-            f"policy '{scenario.policy}': its files on this machine are not those that the run was planned "
-            "with; run it again, and do not edit them while it runs"
+    snapshot = SnapshotFile(
+        directory, identity, every_s=snapshot_s, resume=resume, stopping=stopping, say=say
+    )
+    with (
+        last_words(words) if ":" in scenario.policy or over else nullcontext(),
+        time_limit(None if stop_after_s is None else stop_after_s + LAST_S),
+        told_warnings(warn),
+    ):
+        if on_actors:
+            start(scenario, prepared.world)  # errors of the policy come before Ray starts
+        try:
+            with ray_cluster(address, announce) if on_actors else nullcontext():
+                finished = prepared.run(progress, snapshot, entry_of(identity).label if on_actors else name)
+        except UnfitSnapshotError as unfit:
+            raise InvalidInputError(f"{snapshot.path}: {unfit}; {START_ANEW}") from unfit
+    write_files(directory, finished.files())
+    snapshot.remove()
+    summary = finished.result.summary
+    for text in summary.policy_warnings or ():
+        if text not in said:
+            warn(text)
+    if stalled := summary.reasons.get("stalled"):
+        warn(
+            f"{stalled:,} of {summary.jobs:,} jobs are unfinished (stalled): the policy left jobs waiting "
+            "while no event was due; test it with ray-sim check-policy"
         )
-    if input_files_sha256(policy) != identity.facts.get("policy_files_sha256", {}):
-        raise InvalidScenarioError(
-            f"policy '{scenario.policy}': the files that its parameters name are not, on this machine, those "
-            "that the run was planned with; run it again, and do not edit them while it runs"
-        )
-    return policy
-
-
-def carry_out(
-    identity: RunIdentity,
-    jobs: Replayed,
-    cluster: Cluster,
-    progress: JobsProgress | None = None,
-    keeper: Keeper | None = None,
-    read_s: float = 0.0,
-) -> FinishedRun:
-    """Simulate an identified scenario on given jobs and servers."""
-    scenario = identity.scenario
-    began = time.perf_counter()
-    engine_world, _ = split_world(scenario.world)
-    world = build_world(jobs.table, cluster, partition=scenario.partition, params=engine_world)
-    new_policy = partial(_identified_policy, identity)
-    if scenario.audit is not None:
-        check_audited(world)
-    options: _Options = {
-        "seed": scenario.seed,
-        "sites": scenario.sites,
-        "trim": None if scenario.trim is None else scenario.trim.trim,
-        "progress": progress,
-        "keeper": keeper,
-    }
-    hashes = identity.content_hash, identity.seed, identity.scenario_hash
-    with contained(f"policy '{scenario.policy}'"):
-        if scenario.fleet == "actors":
-            result = run_on_actors(world, new_policy, **options, label=Entry.of(scenario, *hashes).label)
-        else:
-            result = run_world(world, new_policy(), **options)
-        if scenario.audit is not None:
-            request = scenario.audit.request
-            result = _audited(world, new_policy, result, request, options["seed"], options["trim"])
-    wall_s = {"read": read_s, "simulate": time.perf_counter() - began}
-    return FinishedRun(identity, jobs.tally, result, wall_s)
+    return replace(finished, directory=directory)

@@ -12,12 +12,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from ray_sim import __version__
 from ray_sim.engine.world_parameters import uses_seed
 from ray_sim.experiments.inputs.cluster_file import load_cluster
+from ray_sim.experiments.inputs.layer_file import load_workload_layers
 from ray_sim.experiments.inputs.server_files import WORLD, ServerFiles, split_world, with_server_files
-from ray_sim.experiments.inputs.workload_draws import load_whole_draws, load_workload_layers
+from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.experiments.results.result_files import RESULT_FORMAT
 from ray_sim.experiments.scenario import Scenario, Value, WorkloadSpec
 from ray_sim.experiments.source_digest import code_sha256, input_files, input_files_sha256, policy_sha256
@@ -29,7 +31,9 @@ from ray_sim.model.units import IntArray
 from ray_sim.policies.registry import create_policy
 from workloads.files import require_file, sha256
 from workloads.layers.fill import EnrichmentLayer
+from workloads.provenance import Provenance
 from workloads.schema import SCHEMA_VERSION
+from workloads.store import read_frame, read_provenance
 from workloads.synthetic.horizon_request import HorizonRequest
 from workloads.training.profile import TrainingDraws
 
@@ -112,6 +116,20 @@ class _PolicyFacts:
     uses_seed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Base:
+    """Source of a workload before a seed is applied."""
+
+    frame: pl.DataFrame | None
+    """Null where all jobs are drawn."""
+    made: Provenance | None
+    """Provenance of the file's jobs, null without one."""
+    draws: TrainingDraws | None
+    """Profile to draw whole jobs from; None where none is given."""
+    layers: tuple[EnrichmentLayer, ...]
+    """Profiles to draw columns from, in order."""
+
+
 class HashedInputs:
     """Files and policies that scenarios name; each is read and hashed once."""
 
@@ -133,14 +151,24 @@ class HashedInputs:
     def whole_draws(self, spec: WorkloadSpec) -> TrainingDraws | None:
         """The training profile that whole jobs are drawn from; None without one."""
         if spec not in self._whole_draws:
-            self._whole_draws[spec] = load_whole_draws(spec)
+            training = None if spec.synth is None else spec.synth.training
+            self._whole_draws[spec] = None if training is None else load_training_draws(training)
         return self._whole_draws[spec]
 
     def layers(self, spec: WorkloadSpec) -> tuple[EnrichmentLayer, ...]:
         """The profiles that columns of a workload are drawn from, in order."""
         if spec not in self._layers:
-            self._layers[spec] = load_workload_layers(spec)
+            self._layers[spec] = load_workload_layers(spec) if spec.layers else ()
         return self._layers[spec]
+
+    def base(self, spec: WorkloadSpec) -> Base:
+        """The files of a workload, before a seed is applied; its rows are read at each call, and not kept."""
+        return Base(
+            frame=None if spec.file is None else read_frame(spec.file),
+            made=None if spec.path is None else read_provenance(spec.path),
+            draws=self.whole_draws(spec),
+            layers=self.layers(spec),
+        )
 
     def servers(self, ref: str, world: Mapping[str, Value]) -> Cluster:
         """The cluster of a name or a path, with the facts of servers that the world names by file."""

@@ -87,6 +87,12 @@ class Entry:
         )
 
 
+def entry_of(identity: RunIdentity, shared_world: Mapping[str, Value] | None = None) -> Entry:
+    """Entry of an identified scenario; ``shared_world`` is the world of its sweep."""
+    hashes = identity.content_hash, identity.seed, identity.scenario_hash
+    return Entry.of(identity.scenario, *hashes, shared_world)
+
+
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """An entry with everything needed to run it."""

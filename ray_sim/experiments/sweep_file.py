@@ -32,7 +32,7 @@ from ray_sim.experiments.scenario import (
     read_document,
     setting_label,
 )
-from ray_sim.experiments.sweep_entries import Configuration, Detail, Entry, PolicySpec, Sweep
+from ray_sim.experiments.sweep_entries import Configuration, Detail, PolicySpec, Sweep, entry_of
 from ray_sim.model.errors import InvalidScenarioError, RaySimError, problems_text
 from ray_sim.model.parameters import resolve
 from ray_sim.policies.registry import create_policy
@@ -225,8 +225,7 @@ def seed_configurations(
     """
     for seed in seeds:
         identity = inputs.identify(scenario.model_copy(update={"seed": seed}))
-        hashes = identity.content_hash, identity.seed, identity.scenario_hash
-        yield Configuration(Entry.of(identity.scenario, *hashes, shared_world), identity)
+        yield Configuration(entry_of(identity, shared_world), identity)
         if identity.seed_free:
             return
 

@@ -1,4 +1,4 @@
-"""Studies from Python: sweeps, comparisons and plans, as the commands of the same names."""
+"""Studies from Python: runs, sweeps, comparisons and plans, as the commands of the same names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from ray_sim.experiments.capacity.report import PlanReport
 from ray_sim.experiments.capacity.request import PlanRequest
 from ray_sim.experiments.compare import ComparisonReport, compare_results
 from ray_sim.experiments.compare_in_memory import Results, compare_in_memory
+from ray_sim.experiments.prepare import FinishedRun, prepare
 from ray_sim.experiments.results.store import ResultStore
+from ray_sim.experiments.run import run_to_directory
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, parse_scenario, read_scenario
 from ray_sim.experiments.sweep import SweepReport, run_sweep
@@ -24,6 +26,7 @@ from ray_sim.experiments.sweep_file import parse_sweep, read_sweep, without_figu
 from ray_sim.experiments.sweep_info import LiveNote, Standings
 from ray_sim.experiments.sweep_results import SweepResults
 from ray_sim.interface.content import plain
+from ray_sim.interruption import interruptible
 from ray_sim.model.arguments import expect, in_range
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult
@@ -35,6 +38,53 @@ MOST_SEEDS = 100_000
 
 Stored = str | Path | SweepResults | SweepReport | PlanReport
 """Results on disk: their directory, or what `load`, `sweep` or `plan` returned."""
+
+
+def run(
+    scenario: Source | Mapping[str, object],
+    out: str | Path | None = None,
+    *,
+    address: str = "local",
+    resume: bool = False,
+    snapshot_s: float = 60.0,
+    stop_after_s: float | None = None,
+    progress: bool = True,
+) -> FinishedRun:
+    """Run a scenario and write its result, as `ray-sim run`; Ctrl-C keeps a snapshot to resume from.
+
+    Parameters
+    ----------
+    scenario : the scenario file, by path or URL, or its content as a mapping
+    out : directory of the result; by default ``runs/POLICY-HASH``
+    address, resume, snapshot_s, stop_after_s : the options of the command
+    progress : show the progress in a notebook or on a terminal
+
+    Returns
+    -------
+    The `RunResult` as ``result``, and the ``directory`` of its files; raises as `run_to_directory`
+    """
+    expect("out", out, (str, Path, NoneType), "a path")
+    expect("snapshot_s", snapshot_s, (int, float), "a number of seconds")
+    expect("stop_after_s", stop_after_s, (int, float, NoneType), "a number of seconds")
+    parsed = _scenario(scenario)
+    said: list[str] = []
+    try:
+        with interruptible() as interruption, shown_progress("run, jobs", progress) as report:
+            return run_to_directory(
+                prepare(parsed),
+                None if out is None else Path(out),
+                address=address,
+                resume=resume,
+                snapshot_s=snapshot_s,
+                stop_after_s=stop_after_s,
+                progress=report,
+                stop=interruption.asked,
+                announce=lambda text: report(0, 1, text),
+                say=said.append,
+            )
+    finally:
+        for text in said:
+            warnings.warn(text.removeprefix("warning: "), stacklevel=2)
 
 
 def sweep(

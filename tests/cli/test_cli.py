@@ -13,9 +13,19 @@ from pathlib import Path
 import pytest
 
 from ray_sim.cli import bench, main
+from ray_sim.cli.scenario_options import OPTIONS
+from ray_sim.experiments.scenario import AuditSpec, Scenario, Spec, TrimSpec, WorkloadSpec
 from tests.command_line import RAY_SIM, WEEK, answer, complaint
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def test_every_option_of_a_scenario_has_its_place_in_the_model() -> None:
+    keys: dict[str, type[Spec]] = {"workload": WorkloadSpec, "trim": TrimSpec, "audit": AuditSpec}
+    for place, _ in OPTIONS.values():
+        section, _, key = place.partition(".")
+        assert section in Scenario.model_fields
+        assert not key or key in keys[section].model_fields
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from ray_sim.experiments.inputs.announcement_file import (
     load_announcement_draws,
     names_announcement_profile,
 )
+from ray_sim.experiments.inputs.layer_file import load_workload_layers
 from ray_sim.experiments.inputs.training_file import TRAINING_PROFILES
-from ray_sim.experiments.inputs.workload_draws import load_workload_layers
 from ray_sim.experiments.scenario import WorkloadSpec
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from workloads.announcements.profile import History

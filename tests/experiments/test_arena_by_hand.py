@@ -14,8 +14,8 @@ import pytest
 from ray_sim.cli import main
 from ray_sim.experiments.arena.file import Arena, read_arena
 from ray_sim.experiments.arena.scores import arena_scores
+from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results.store import ResultStore
-from ray_sim.experiments.run import run_scenario
 from tests.reports.arena_by_hand import assert_tables
 
 WORKLOAD = {"synth": {"profile": "philly", "jobs": 8, "load_scale": 4.0}, "enrich": "common"}
@@ -48,7 +48,7 @@ ARENA = {
 def _run(arena: Arena, directory: Path) -> ResultStore:
     store = ResultStore(directory)
     for configuration in arena.sweep.configurations:
-        finished = run_scenario(configuration.identity.scenario, arena.sweep.inputs)
+        finished = prepare(configuration.identity.scenario, arena.sweep.inputs).run()
         store.put(configuration.entry.content_hash, finished.files())
     return store
 

@@ -18,9 +18,9 @@ import yaml
 from ray._private.utils import check_version_info
 
 from ray_sim.experiments.fanout.connection import refusal
+from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results.result_files import read_result
 from ray_sim.experiments.results.store import ResultStore
-from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.scenario import parse_scenario
 from ray_sim.experiments.tracking.log import log_stores
 from tests.patience import until
@@ -113,7 +113,7 @@ def _check_results(store: ResultStore) -> None:
         content = {"workload": WORKLOAD, "cluster": "edge-cloud", "policy": "fifo", "seed": entry.seed}
         if entry.policy == "sjf":
             content["policy"] = "sjf"
-        alone = run_scenario(parse_scenario(content, "alone")).result
+        alone = prepare(parse_scenario(content, "alone")).run().result
         assert read_result(store.run_directory(entry.content_hash)).jobs.equals(alone.jobs)
 
 
@@ -173,7 +173,7 @@ def test_a_job_brings_policies_of_its_own_within_limits_and_loses_nothing_with_i
     assert "Connection refused" in ended.stdout
     assert "the results are kept, log them later with `ray-sim log`" in ended.stdout
     assert "none.parquet: no such file" in ended.stdout
-    expected = run_scenario(parse_scenario(alone, "alone")).result.jobs
+    expected = prepare(parse_scenario(alone, "alone")).run().result.jobs
     assert read_result(desk / "run").jobs.equals(expected)
     store = ResultStore(desk / "unlogged")
     _check_results(store)

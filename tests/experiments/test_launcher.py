@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results.result_files import read_result
 from ray_sim.experiments.results.store import ResultStore
-from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.scenario import parse_scenario
 from ray_sim.job import PROJECT
 from tests.patience import until
@@ -139,5 +139,5 @@ def test_a_sweep_is_submitted_to_a_launched_cluster(tmp_path: Path) -> None:
     store = ResultStore(there / PROJECT / "results" / "launched")
     for entry in store.read_plan()[1]:
         alone = {"workload": WORKLOAD, "cluster": "edge-cloud", "policy": entry.policy}
-        expected = run_scenario(parse_scenario(alone, "alone")).result.jobs
+        expected = prepare(parse_scenario(alone, "alone")).run().result.jobs
         assert read_result(store.run_directory(entry.content_hash)).jobs.equals(expected)

@@ -23,9 +23,9 @@ import yaml
 from benchmarks.processes import command as name_of
 from benchmarks.processes import descendants
 from ray_sim.cli import main
+from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results.result_files import read_result
 from ray_sim.experiments.results.store import ResultStore
-from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.scenario import parse_scenario
 from tests.patience import until
 from tests.ray_nodes import KEEP_ALIVE, QUICK_TO_NOTICE, REPOSITORY, Cluster, head, kill, worker
@@ -125,7 +125,7 @@ def _lose_in_the_middle(
     _, entries = store.read_plan()
     for entry in entries:
         alone = {"workload": WORKLOAD, "cluster": "edge-cloud", "policy": "fifo", "seed": entry.seed}
-        undisturbed = run_scenario(parse_scenario(alone, "alone")).result.jobs
+        undisturbed = prepare(parse_scenario(alone, "alone")).run().result.jobs
         assert read_result(store.run_directory(entry.content_hash)).jobs.equals(undisturbed)
     report: dict[str, object] = json.loads(output)
     return report
@@ -177,7 +177,7 @@ def _lose_a_fleet(
         "policy": "fifo",
         "params": {"placement": SPREAD},
     }
-    undisturbed = run_scenario(parse_scenario(alone, "alone")).result
+    undisturbed = prepare(parse_scenario(alone, "alone")).run().result
     there = read_result(desk / "actors")
     for frame in ("jobs", "events", "timeline"):
         assert getattr(there, frame).equals(getattr(undisturbed, frame)), frame

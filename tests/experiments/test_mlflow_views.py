@@ -16,9 +16,9 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from ray_sim.cli import main
+from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results.result_files import read_summary
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
-from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.sweep_entries import Configuration, Entry
 from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.experiments.tracking.database import migrate, schema_revision
@@ -57,7 +57,7 @@ def finished(desk: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Resu
     with store.writing("study"):
         store.write_plan("study", entries, "numbers")
         for each in runs:
-            store.put(each.entry.content_hash, run_scenario(each.identity.scenario).files())
+            store.put(each.entry.content_hash, prepare(each.identity.scenario).run().files())
     return store, entries
 
 

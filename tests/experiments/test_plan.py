@@ -19,8 +19,8 @@ from ray_sim.experiments.capacity.goal import parse_goal
 from ray_sim.experiments.capacity.plan import PLAN_FILE, run_plan
 from ray_sim.experiments.capacity.report import PlanReport
 from ray_sim.experiments.capacity.request import PlanRequest
+from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results.store import ResultStore
-from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.scenario import parse_scenario
 from ray_sim.model.errors import InvalidInputError
 from tests.small_workloads import write_jobs
@@ -121,7 +121,7 @@ def test_the_search_finds_what_trying_every_number_finds(tmp_path: Path) -> None
     crossing = set()
     for n in range(1, 13):
         runs = [
-            run_scenario(ask.at("sjf", (n,)).model_copy(update={"seed": seed})).result for seed in ask.seeds
+            prepare(ask.at("sjf", (n,)).model_copy(update={"seed": seed})).run().result for seed in ask.seeds
         ]
         complete = all(run.summary.completed == run.summary.jobs for run in runs)
         sample = np.array([run.summary.jct_s.p90 for run in runs])

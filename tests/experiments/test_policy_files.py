@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ray_sim.experiments.run import carry_out, read_base, realise, run_scenario
+from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario
 from ray_sim.experiments.source_digest import input_files_sha256
@@ -60,7 +60,7 @@ def test_contents_and_not_names_are_part_of_the_identity(bench: Path) -> None:
         assert bundled.content_hash == same.content_hash
         assert other.content_hash != same.content_hash
         assert other.scenario_hash != same.scenario_hash
-        finished = run_scenario(scenario(coefficients="other.json"))
+        finished = prepare(scenario(coefficients="other.json")).run()
     manifest = json.loads(finished.files()["manifest.json"])
     assert manifest["parameters"] == {"coefficients": "other.json"}
     assert manifest["inputs"]["policy_files_sha256"] == dict(other.facts["policy_files_sha256"])  # type: ignore[call-overload]
@@ -74,14 +74,11 @@ def test_policies_without_files_have_the_identity_that_they_had(bench: Path) -> 
 
 def test_a_worker_that_finds_another_file_than_was_planned_refuses_the_run(bench: Path) -> None:
     with chdir(bench):
-        asked = scenario(coefficients="same.json")
-        inputs = HashedInputs()
-        planned = inputs.identify(asked)
-        servers = inputs.servers("two.yaml", asked.world)
-        jobs = realise(asked.workload, 0, read_base(asked.workload), servers.resources)
+        planned = prepare(scenario(coefficients="same.json"))
+        assert planned.identity.facts["policy_files_sha256"]
         Path("same.json").write_bytes(Path("other.json").read_bytes())
         with pytest.raises(InvalidScenarioError, match="'lif_linear': the files that its parameters name"):
-            carry_out(planned, jobs, servers)
+            planned.run()
 
 
 def test_a_file_that_cannot_be_read_is_named_before_any_run(bench: Path) -> None:

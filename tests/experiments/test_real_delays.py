@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 from pydantic import TypeAdapter
 
+from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.real_delays import compare_real_delays
 from ray_sim.experiments.results.result_directories import write_files
-from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.scenario import Scenario
 from ray_sim.model.errors import InvalidInputError
 from workloads.convert import convert
@@ -48,7 +48,7 @@ def _trace(text: str, name: str = "trace") -> Path:
 def _run(name: str = "run", **entries: object) -> Path:
     given = {"workload": "trace.parquet", "cluster": "one.yaml", "policy": "fifo", **entries}
     scenario = TypeAdapter(Scenario).validate_python(given)
-    write_files(Path(name), run_scenario(scenario).files())
+    write_files(Path(name), prepare(scenario).run().files())
     return Path(name)
 
 

@@ -16,9 +16,9 @@ import pytest
 from ray_sim.cli import main
 from ray_sim.engine.placements import State
 from ray_sim.engine.snapshots import UnfitSnapshotError
+from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results import snapshot_file
 from ray_sim.experiments.results.snapshot_file import SnapshotFile
-from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.run_identity import HashedInputs, RunIdentity
 from ray_sim.experiments.scenario import Scenario
 from ray_sim.model.errors import InvalidInputError, RaySimError, RunStoppedError
@@ -190,13 +190,13 @@ def test_a_snapshot_with_a_right_seal_that_no_run_has_kept_is_refused(
     of_run = HashedInputs().identify(scenario)
     keeper = SnapshotFile(desk / "out", of_run, every_s=0, stopping=lambda: next(asked, True))
     with pytest.raises(RunStoppedError):
-        run_scenario(scenario, keeper=keeper)
+        prepare(scenario).run(keeper=keeper)
     sound = SnapshotFile(desk / "out", of_run, every_s=0, resume=True).load()
     assert sound is not None
 
     def take_up(state: State) -> None:
         keeper.save(state)
-        run_scenario(scenario, keeper=SnapshotFile(desk / "out", of_run, every_s=9, resume=True))
+        prepare(scenario).run(keeper=SnapshotFile(desk / "out", of_run, every_s=9, resume=True))
 
     some = [name for name in sound if not name.startswith("policy.")][::10]
     unfit = [{key: array for key, array in sound.items() if key != name} for name in some]

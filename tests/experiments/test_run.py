@@ -12,7 +12,10 @@ from polars.testing import assert_frame_equal
 from ray_sim.experiments.inputs.announcement_file import load_announcement_draws
 from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.experiments.inputs.training_file import load_training_draws
-from ray_sim.experiments.run import read_base, realise, run_scenario, simulate
+from ray_sim.experiments.prepare import prepare, realise
+from ray_sim.experiments.results.stored_runs import result_rows
+from ray_sim.experiments.run import simulate
+from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, parse_scenario
 from ray_sim.model.errors import InvalidScenarioError, InvalidWorkloadError
 from ray_sim.model.metrics import Trim
@@ -47,13 +50,13 @@ def test_parameters_for_an_object_are_refused(at_desk: Path) -> None:
 
 
 def test_a_scenario_runs_as_simulate_does(at_desk: Path) -> None:
-    finished = run_scenario(_scenario(policy="las", params={"knob": 2}))
+    finished = prepare(_scenario(policy="las", params={"knob": 2})).run()
     assert_frame_equal(finished.result.jobs, simulate("week.parquet", "small.yaml", "las", {"knob": 2}).jobs)
 
 
 def test_the_same_scenario_gives_the_same_bytes(at_desk: Path) -> None:
     resampled = _scenario(workload={"path": "week.parquet", "resample": "days"}, seed=5)
-    once, again = (run_scenario(resampled).files() for _ in range(2))
+    once, again = (prepare(resampled).run().files() for _ in range(2))
     assert {name for name in once if once[name] != again[name]} <= {"timing.json"}
 
 
@@ -72,7 +75,7 @@ def test_days_are_those_of_the_zone_that_the_file_names(
     fill_file("plain.parquet", Path("enriched.parquet"), layers, 1)
     for path in ("plain.parquet", "enriched.parquet"):
         spec = _scenario(workload={"path": path, "resample": "days"}).workload
-        base = read_base(spec)
+        base = HashedInputs().base(spec)
         for seed in range(5):
             names = realise(spec, seed, base, ("gpu", "cpu")).table.job_id
             assert [name.split("@")[1] for name in names] == ["0", "0", "1", "1", "2", "2", "3", "3"]
@@ -80,7 +83,7 @@ def test_days_are_those_of_the_zone_that_the_file_names(
 
 def test_another_seed_draws_another_workload(at_desk: Path) -> None:
     synthetic = {"synth": {"profile": "philly", "jobs": 30}}
-    first, second = (run_scenario(_scenario(workload=synthetic, seed=seed)).result.jobs for seed in (0, 1))
+    first, second = (prepare(_scenario(workload=synthetic, seed=seed)).run().result.jobs for seed in (0, 1))
     assert first["submit_s"].to_list() != second["submit_s"].to_list()
 
 
@@ -88,7 +91,7 @@ def test_jobs_like_those_of_a_file_are_the_ones_that_synth_draws(at_desk: Path) 
     drawn = synth_file("week.parquet", DrawRequest(25, arrivals=ArrivalKind.ALTERNATING), seed=3)
     write_workload(drawn.frame, drawn.provenance, Path("like.parquet"))
     given = {"like": "week.parquet", "jobs": 25, "arrivals": "alternating"}
-    finished = run_scenario(_scenario(workload={"synth": given}, seed=3))
+    finished = prepare(_scenario(workload={"synth": given}, seed=3)).run()
     assert finished.result.jobs.equals(simulate("like.parquet", "small.yaml").jobs)
     manifest = json.loads(finished.files()["manifest.json"])
     assert manifest["inputs"]["workload"] == {
@@ -103,7 +106,7 @@ def test_whole_jobs_of_a_run_are_the_ones_that_synth_draws(at_desk: Path) -> Non
     drawn = synth_jobs(load_training_draws("pd_ors"), request, seed=3)
     write_workload(drawn.frame, drawn.provenance, Path("drawn.parquet"))
     given = {"profile": "pd_ors", "jobs": 20, "horizon_s": 36_000, "feasible_only": True}
-    finished = run_scenario(_scenario(workload={"synth": given}, seed=3))
+    finished = prepare(_scenario(workload={"synth": given}, seed=3)).run()
     assert finished.result.jobs.equals(simulate("drawn.parquet", "small.yaml").jobs)
     digest = json.loads(finished.files()["manifest.json"])["inputs"]["training_sha256"]
     assert digest == drawn.provenance.options["profile_sha256"]
@@ -115,12 +118,12 @@ def test_a_file_to_be_like_that_has_no_rate_is_named(at_desk: Path) -> None:
     with pytest.raises(
         InvalidWorkloadError, match=r"synth:like-once:5: every job \(of 4\) is submitted at one"
     ):
-        run_scenario(_scenario(workload={"synth": {"like": "once.parquet", "jobs": 5}}))
+        prepare(_scenario(workload={"synth": {"like": "once.parquet", "jobs": 5}})).run()
 
 
 def test_every_job_is_reported_to_the_progress(at_desk: Path) -> None:
     reports: list[tuple[int, int]] = []
-    run_scenario(_scenario(), progress=lambda ended, jobs: reports.append((ended, jobs)))
+    prepare(_scenario()).run(progress=lambda ended, jobs: reports.append((ended, jobs)))
     assert all(ended <= jobs == 40 for ended, jobs in reports)
 
 
@@ -130,7 +133,7 @@ def test_a_realised_workload_runs_and_the_manifest_counts_what_was_left_out(at_d
     write_workload(frame.with_columns(status=status), provenance, Path("status.parquet"))
     end_s = float(read_frame(Path("status.parquet"))["submit_s"].to_numpy()[20])
     workload = {"path": "status.parquet", "unsuccessful": "drop", "window": [0, end_s], "load_scale": 2}
-    finished = run_scenario(_scenario(workload=workload))
+    finished = prepare(_scenario(workload=workload)).run()
     # Of 40 jobs 10 failed. 20 come before the 21st, of which 5 failed: 15, and 5 of these are a mystery.
     manifest = json.loads(finished.files()["manifest.json"])
     assert manifest["jobs"] == {
@@ -144,13 +147,13 @@ def test_a_realised_workload_runs_and_the_manifest_counts_what_was_left_out(at_d
     }
     assert manifest["inputs"]["workload"] == {**workload, "window": [0.0, end_s], "load_scale": 2.0}
     assert len(finished.result.jobs) == 15
-    assert ("left out, unsuccessful", 10) in finished.rows()
+    assert ("left out, unsuccessful", 10) in result_rows(finished.tally, finished.result.summary)
 
 
 def test_a_window_of_a_synthetic_workload_is_cut_from_the_draw(at_desk: Path) -> None:
     synthetic = {"synth": {"profile": "philly", "jobs": 30}}
-    whole = run_scenario(_scenario(workload=synthetic)).result.jobs
-    early = run_scenario(_scenario(workload={**synthetic, "window": [0, 3000]})).result.jobs
+    whole = prepare(_scenario(workload=synthetic)).run().result.jobs
+    early = prepare(_scenario(workload={**synthetic, "window": [0, 3000]})).run().result.jobs
     assert early["job_id"].to_list() == whole.filter(pl.col("submit_s") < 3000)["job_id"].to_list()
 
 
@@ -158,7 +161,7 @@ def test_how_jobs_train_is_drawn_with_the_seed_last_of_all(at_desk: Path) -> Non
     # The jobs of the window as they are with the whole file enriched: a job's draws are its own.
     end_s = float(read_frame("week.parquet")["submit_s"].to_numpy()[20])
     spec = _scenario(workload={"path": "week.parquet", "window": [0, end_s], "enrich": "pd_ors"}).workload
-    jobs = realise(spec, 4, read_base(spec), ("gpu", "cpu")).table
+    jobs = realise(spec, 4, HashedInputs().base(spec), ("gpu", "cpu")).table
     whole, _ = enrich(read_frame("week.parquet"), load_training_draws("pd_ors"), 4)
     assert jobs.training is not None
     assert jobs.training.samples.tolist() == whole["samples"].to_list()[: len(jobs)]
@@ -167,12 +170,14 @@ def test_how_jobs_train_is_drawn_with_the_seed_last_of_all(at_desk: Path) -> Non
 
 def test_infeasible_jobs_are_left_out_and_counted(at_desk: Path) -> None:
     enriched = {"profile": "pd_ors", "feasible_only": True, "horizon_s": 1e5}
-    finished = run_scenario(_scenario(workload={"path": "week.parquet", "enrich": enriched}))
+    finished = prepare(_scenario(workload={"path": "week.parquet", "enrich": enriched})).run()
     tally = json.loads(finished.files()["manifest.json"])["jobs"]
     assert tally["read"] == 40
     assert 0 < tally["infeasible"] < 40
     assert tally["replayed"] == len(finished.result.jobs) == 40 - tally["infeasible"]
-    assert ("left out, infeasible", tally["infeasible"]) in finished.rows()
+    assert ("left out, infeasible", tally["infeasible"]) in result_rows(
+        finished.tally, finished.result.summary
+    )
     inputs = json.loads(finished.files()["manifest.json"])["inputs"]
     assert inputs["training_sha256"] == load_training_draws("pd_ors").sha256
 
@@ -180,9 +185,8 @@ def test_infeasible_jobs_are_left_out_and_counted(at_desk: Path) -> None:
 def test_a_synthetic_workload_can_be_enriched_and_trained_in_chunks(at_desk: Path) -> None:
     workload = {"synth": {"profile": "philly", "jobs": 5}, "enrich": "jsac_edge_cloud"}
     world = {"truth": "a_online", "slot_s": 3600}
-    once, again = (
-        run_scenario(_scenario(workload=workload, policy="chunk_fifo", world=world, seed=2)) for _ in range(2)
-    )
+    asked = _scenario(workload=workload, policy="chunk_fifo", world=world, seed=2)
+    once, again = (prepare(asked).run() for _ in range(2))
     assert once.result.summary.completed == 5
     assert_frame_equal(once.result.jobs, again.result.jobs)
 
@@ -190,7 +194,7 @@ def test_a_synthetic_workload_can_be_enriched_and_trained_in_chunks(at_desk: Pat
 def test_statements_are_drawn_with_the_seed_and_the_replayed_jobs_stay(at_desk: Path) -> None:
     spec = _scenario(workload={"path": "week.parquet", "enrich": "announced"}).workload
     whole, _ = announce(read_frame("week.parquet"), load_announcement_draws("announced"), 4)
-    jobs, others = (realise(spec, seed, read_base(spec), ("gpu", "cpu")).table for seed in (4, 5))
+    jobs, others = (realise(spec, seed, HashedInputs().base(spec), ("gpu", "cpu")).table for seed in (4, 5))
     expected = frame_to_table(whole, ("gpu", "cpu"))
     assert jobs.statements is not None
     assert others.statements is not None
@@ -204,7 +208,7 @@ def test_statements_are_drawn_with_the_seed_and_the_replayed_jobs_stay(at_desk: 
 def test_announced_jobs_run_from_a_scenario_and_name_their_profile(at_desk: Path) -> None:
     workload = {"synth": {"profile": "philly", "jobs": 5}, "enrich": "announced"}
     world = {"truth": "announced", "slot_s": 3600, "clip_statements": True, "most_value": 1000}
-    finished = run_scenario(_scenario(workload=workload, policy="announced_fifo", world=world, seed=2))
+    finished = prepare(_scenario(workload=workload, policy="announced_fifo", world=world, seed=2)).run()
     assert welfare_of(finished.result).bound > 0
     manifest = json.loads(finished.files()["manifest.json"])
     assert manifest["inputs"]["announcement_sha256"] == load_announcement_draws("announced").sha256
@@ -215,33 +219,33 @@ def test_a_workload_that_says_how_it_trains_is_not_enriched_again(at_desk: Path)
     frame, _ = enrich(read_frame("week.parquet"), load_training_draws("pd_ors"), 0)
     write_workload(frame, synth("philly", 1, 0)[1], Path("trained.parquet"))
     with pytest.raises(InvalidWorkloadError, match=r"trained.parquet: the workload already says epochs, "):
-        run_scenario(_scenario(workload={"path": "trained.parquet", "enrich": "pd_ors"}))
+        prepare(_scenario(workload={"path": "trained.parquet", "enrich": "pd_ors"})).run()
 
 
 def test_layers_are_drawn_in_order_and_one_in_a_list_is_the_same_run_as_alone(at_desk: Path) -> None:
     both = _scenario(workload={"path": "week.parquet", "enrich": ["pd_ors", "announced"]})
     assert both.workload.label == "week/pd_ors+announced"
-    jobs = realise(both.workload, 4, read_base(both.workload), ("gpu",)).table
+    jobs = realise(both.workload, 4, HashedInputs().base(both.workload), ("gpu",)).table
     assert jobs.training is not None
     assert jobs.statements is not None
     alone, listed = (
-        run_scenario(_scenario(workload={"path": "week.parquet", "enrich": given}))
+        prepare(_scenario(workload={"path": "week.parquet", "enrich": given})).run()
         for given in ("pd_ors", [{"profile": "pd_ors"}])
     )
     assert alone.files()["manifest.json"] == listed.files()["manifest.json"]
     assert json.loads(alone.files()["manifest.json"])["inputs"]["workload"]["enrich"]["profile"] == "pd_ors"
-    digests = run_scenario(both).identity.manifest()["inputs"]
+    digests = prepare(both).run().identity.manifest()["inputs"]
     assert isinstance(digests, dict)
     assert len(digests["layers_sha256"]) == 2
 
 
 def test_a_window_without_jobs_is_the_users_mistake(at_desk: Path) -> None:
     with pytest.raises(InvalidWorkloadError, match="window: no job is submitted from"):
-        run_scenario(_scenario(workload={"path": "week.parquet", "window": [1e9, 2e9]}))
+        prepare(_scenario(workload={"path": "week.parquet", "window": [1e9, 2e9]})).run()
 
 
 def test_a_trimmed_scenario_counts_as_simulate_does(at_desk: Path) -> None:
-    finished = run_scenario(_scenario(trim={"warm_up_s": 86_400, "cool_down_s": 3600}))
+    finished = prepare(_scenario(trim={"warm_up_s": 86_400, "cool_down_s": 3600})).run()
     trim = Trim(warm_up_s=86_400, cool_down_s=3600)
     assert finished.result.summary == simulate("week.parquet", "small.yaml", trim=trim).summary
     assert finished.result.summary.trimmed_jobs

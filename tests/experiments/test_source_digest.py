@@ -5,17 +5,19 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.run import carry_out, read_base, realise
+from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario
 from ray_sim.experiments.source_digest import (
     OUR_PACKAGES,
+    OUTSIDE,
     code_sha256,
     covered_sources,
     imported_sha256,
@@ -23,72 +25,18 @@ from ray_sim.experiments.source_digest import (
     without_prose,
 )
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
-from ray_sim.policies.registry import BUILT_IN, policy_class
+from ray_sim.policies.registry import policy_class
 from ray_sim.policies.sjf import Sjf
 
-ROOTS = (
-    "ray_sim.experiments.run",
-    *(f"ray_sim.policies.{where.partition(':')[0]}" for where in BUILT_IN.values()),
-)
-"""What a run is made of: these modules, and all that they import. A run imports the policy that it names."""
 
-PRINTED_ONLY = {
-    "ray_sim/progress.py",
-    "ray_sim/experiments/sweep_entries.py",
-    "workloads/describe.py",
-    *(
-        f"ray_sim/reports/{name}.py"
-        for name in ("tables", "figure_rows", "gaps", "statistics", "value_range")
-    ),
-}
-"""Imported by a run for what it prints: its progress, the names of its actors, and its table, whose module
-has gaps of runs too."""
-
-
-def _modules() -> dict[str, Path]:
-    found = {}
-    for package, folder in OUR_PACKAGES.items():
-        for path in folder.rglob("*.py"):
-            parts = (package, *path.relative_to(folder).with_suffix("").parts)
-            found[".".join(parts).removesuffix(".__init__")] = path
-    return found
-
-
-def _executed(tree: ast.Module) -> Iterator[ast.AST]:
-    """All nodes but those that only type checkers see."""
-    for statement in tree.body:
-        if not (isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING"):
-            yield from ast.walk(statement)
-
-
-def _reached(modules: dict[str, Path]) -> set[str]:
-    """The files of all modules that a run imports, inside of functions too, directly or through others."""
-    seen: set[str] = set()
-    waiting = list(ROOTS)
-    while waiting:
-        name = waiting.pop()
-        if name in seen or name not in modules:
-            continue
-        seen.add(name)
-        for node in _executed(ast.parse(modules[name].read_text())):
-            if isinstance(node, ast.Import):
-                waiting += [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    parents = {package: folder.parent for package, folder in OUR_PACKAGES.items()}
-    return {modules[name].relative_to(parents[name.partition(".")[0]]).as_posix() for name in seen}
-
-
-@pytest.mark.slow
-def test_the_digest_covers_all_that_a_run_imports() -> None:
+def test_the_digest_leaves_out_what_the_import_contract_keeps_from_runs() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    contracts = project["tool"]["importlinter"]["contracts"]
+    (ours,) = (each for each in contracts if each["name"].startswith("Runs do not import what the digest"))
+    assert ours["forbidden_modules"] == list(OUTSIDE)
+    assert {"ray_sim.experiments.prepare", "ray_sim.policies"} <= set(ours["source_modules"])
     covered = {f"{package}/{path}" for package, path, _ in covered_sources()}
-    reached = _reached(_modules())
-    assert {
-        "ray_sim/policies/sjf.py",
-        "ray_sim/kernels/core/replay.py",
-        "workloads/synthetic/synth.py",
-    } <= reached
-    assert reached - covered == PRINTED_ONLY
+    assert {"ray_sim/policies/sjf.py", "ray_sim/kernels/core/replay.py", "workloads/store.py"} <= covered
     assert not {path for path in covered if path.startswith(("ray_sim/cli", "ray_sim/experiments/fanout"))}
 
 
@@ -144,7 +92,6 @@ def test_only_listings_read_the_texts_that_the_digest_leaves_out() -> None:
     assert found == {
         "ray_sim/engine/kinds/elastic/jobs.py",  # passes a rule's texts on, to the next
         "ray_sim/engine/world_parameters.py",  # the help of `truth`
-        "ray_sim/experiments/results/result_files.py",  # the summary of a stored run
         "ray_sim/model/result.py",  # that of a run
         "ray_sim/model/parameters.py",
         "ray_sim/policies/registry.py",
@@ -301,10 +248,9 @@ def test_a_worker_that_finds_other_files_than_were_planned_refuses_the_run(at_de
         scenario = Scenario.model_validate(
             {"workload": "week.parquet", "cluster": "small.yaml", "policy": "mine_a:A"}
         )
-        inputs = HashedInputs()
-        planned = inputs.identify(scenario)
-        jobs = realise(scenario.workload, 0, read_base(scenario.workload), ("gpu",))
+        planned = prepare(scenario)
+        assert planned.identity.facts["policy_source_sha256"]
         (mine / "mine_kit" / "shallow.py").write_text("DEPTH = 2\n")
         _forget_imports()  # as in a worker that starts after the edit
         with pytest.raises(InvalidScenarioError, match="'mine_a:A': its files on this machine are not those"):
-            carry_out(planned, jobs, inputs.servers("small.yaml", {}))
+            planned.run()

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from ray_sim.experiments.fanout import fan_out
+from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results.result_files import read_result
 from ray_sim.experiments.results.store import ResultStore
-from ray_sim.experiments.run import run_scenario, simulate
+from ray_sim.experiments.run import simulate
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.sweep import run_sweep
 from ray_sim.experiments.sweep_file import read_sweep
@@ -82,7 +83,7 @@ def test_realised_and_trimmed_runs_of_a_sweep_are_those_of_single_scenarios(tmp_
     assert run_sweep(sweep, tmp_path / "store").ok
     store = ResultStore(tmp_path / "store")
     for configuration in read_sweep(sweep, HashedInputs()).configurations:
-        alone = run_scenario(configuration.identity.scenario)
+        alone = prepare(configuration.identity.scenario).run()
         stored = read_result(store.run_directory(configuration.entry.content_hash))
         assert stored.summary == alone.result.summary
         assert stored.summary.trimmed_jobs
@@ -215,7 +216,7 @@ def test_configurations_on_the_same_jobs_come_together_and_are_the_single_runs(t
     assert ended == [seed for seed in range(12) for _policy in ("fifo", "sjf")]
     for configuration in sweep.configurations[::5]:
         stored = read_result(store.run_directory(configuration.entry.content_hash))
-        assert stored.jobs.equals(run_scenario(configuration.identity.scenario).result.jobs)
+        assert stored.jobs.equals(prepare(configuration.identity.scenario).run().result.jobs)
 
 
 def test_results_come_back_from_workers_that_do_not_see_the_store(tmp_path: Path) -> None:

@@ -108,6 +108,25 @@ def test_a_loaded_workload_runs_as_its_file_does(workload: Path) -> None:
     assert result.jobs.equals(rs.simulate(table, rs.load_cluster("toy")).jobs)
 
 
+def test_a_scenario_runs_as_by_the_command(
+    workload: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(workload.parent)
+    Path("scenario.yaml").write_text("workload: w.parquet\ncluster: toy\npolicy: srtf\n")
+    finished = rs.run("scenario.yaml", "python", snapshot_s=0)
+    assert main(["run", "scenario.yaml", "-o", "command", "--snapshot-s", "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["hash"] == finished.identity.content_hash
+    assert finished.directory == Path("python")
+    by_name = [
+        {each.name: each.read_bytes() for each in Path(name).iterdir()} for name in ("python", "command")
+    ]
+    python, command = by_name
+    assert {name for name in {*python, *command} if python[name] != command[name]} <= {"timing.json"}
+    assert finished.result.jobs.equals(rs.simulate("w.parquet", "toy", "srtf").jobs)
+    with pytest.raises(InvalidScenarioError, match="clustre"):
+        rs.run({"workload": "w.parquet", "clustre": "toy"})
+
+
 def test_a_workload_is_described_with_its_load(workload: Path) -> None:
     loaded = rs.load(workload)
     assert isinstance(loaded, rs.Workload)

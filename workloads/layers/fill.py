@@ -71,6 +71,23 @@ def fill(
     return enrich(frame, layer.draws, seed, layer.feasibility, progress)
 
 
+def enriched(frame: pl.DataFrame, layers: Sequence[EnrichmentLayer], seed: int) -> tuple[pl.DataFrame, int]:
+    """Draw the columns of every job of a workload.
+
+    Returns
+    -------
+    The jobs that are kept, and the number of infeasible jobs that are left out
+
+    Raises
+    ------
+    InvalidWorkloadError : there are no jobs, or some have such columns already
+    """
+    jobs = frame.height
+    for layer in layers:
+        frame, _ = fill(frame, layer, seed)
+    return frame, jobs - frame.height
+
+
 def fill_file(
     source: str, out: Path, layers: Sequence[EnrichmentLayer], seed: int, progress: Progress = silent
 ) -> list[LayerReport]:

@@ -10,14 +10,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.world import World
-from ray_sim.experiments.inputs.cluster_file import load_cluster
-from ray_sim.experiments.inputs.server_files import split_world
+from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results.result_files import read_manifest, read_table
 from ray_sim.experiments.results.stored_runs import FoundRun, find_runs
-from ray_sim.experiments.run import read_base, realise
 from ray_sim.experiments.scenario import Scenario, parse_scenario
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.figures.announced import AnnouncedFigures
@@ -112,11 +109,7 @@ def _scenario(found: FoundRun) -> Scenario:
 @lru_cache(maxsize=16)
 def announced_world(scenario_json: str) -> World:
     """The world of announced jobs of a scenario, given as JSON."""
-    scenario = Scenario.model_validate_json(scenario_json)
-    cluster = load_cluster(scenario.cluster)
-    jobs = realise(scenario.workload, scenario.seed, read_base(scenario.workload), cluster.resources).table
-    world, _ = split_world(scenario.world)
-    return build_world(jobs, cluster, params=world)
+    return prepare(Scenario.model_validate_json(scenario_json)).world
 
 
 def announced_facts(scenario_json: str) -> AnnouncedFacts:

@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 
 from ray_sim.experiments.arena.file import Arena, Place
+from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results.result_files import read_summary, read_table, read_timing
 from ray_sim.experiments.results.store import ResultStore
-from ray_sim.experiments.run import read_base, realise
 from ray_sim.model.job import JobTable
 from ray_sim.model.metrics import jain_index, progress_rates
 from ray_sim.model.result import Summary
@@ -58,9 +58,7 @@ def _of_place(place: Place, arena: Arena, store: ResultStore) -> list[dict[str, 
         if not store.has(entry.content_hash):
             continue
         if run.seed not in jobs_of:
-            resources = arena.sweep.inputs.servers(scenario.cluster, scenario.world).resources
-            spec = scenario.workload
-            jobs_of[run.seed] = realise(spec, run.seed, read_base(spec), resources).table
+            jobs_of[run.seed] = prepare(scenario, arena.sweep.inputs).jobs.table
         directory = store.run_directory(entry.content_hash)
         jobs, summary = read_table(directory, "jobs"), read_summary(directory)
         decision_s = read_timing(directory).get("decision_s")

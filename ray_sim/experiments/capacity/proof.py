@@ -12,12 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ray_sim.certificates.jct import NoJctLimits, certify_jct
-from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.capacity.goal import SAME, quantile_rank
 from ray_sim.experiments.capacity.request import PlanRequest
-from ray_sim.experiments.inputs.server_files import split_world
-from ray_sim.experiments.run import read_base, realise
+from ray_sim.experiments.prepare import realise, world_of
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.kernels.core.world_arrays import FITS
 from ray_sim.model.job import JobTable, UtilityProfile
@@ -88,7 +86,7 @@ class Proofs:
         resources = self._inputs.cluster(cluster).resources
         if resources not in self._tables:
             spec = self._scenario.workload
-            base = read_base(spec)
+            base = self._inputs.base(spec)
             self._tables[resources] = [realise(spec, seed, base, resources).table for seed in self._seeds]
         return self._tables[resources]
 
@@ -97,7 +95,8 @@ class Proofs:
         share = self._goal.quantile
         if share is not None:
             table = replace(table, utility=_worth_in_time(len(table), self._limit_s))
-        world = self._world(table, cluster)
+        servers = self._inputs.servers(cluster, self._scenario.world)
+        world = world_of(self._scenario, table, servers)
         counted = self._counted(world)
         if share is not None:
             return self._of_share(world, counted, share)
@@ -147,12 +146,6 @@ class Proofs:
             self.reason = f"nothing bounds what {world.kind.jobs} jobs can reach"
             return None
         return certificate.bound
-
-    def _world(self, table: JobTable, cluster: str) -> World:
-        scenario = self._scenario
-        params, _ = split_world(scenario.world)
-        servers = self._inputs.servers(cluster, scenario.world)
-        return build_world(table, servers, partition=scenario.partition, params=params)
 
     def _counted(self, world: World) -> IntArray:
         """Jobs that count in the summary."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ray_sim.experiments.fanout.tasks import Drawn, Item, draw
 from ray_sim.experiments.inputs.server_files import split_world
-from ray_sim.experiments.run import Base, read_base
-from ray_sim.experiments.run_identity import HashedInputs
+from ray_sim.experiments.run_identity import Base, HashedInputs
 from ray_sim.experiments.sweep_entries import Configuration
 from ray_sim.model.cluster import Cluster
 
@@ -73,7 +72,7 @@ class Shared:
         scenario = configuration.identity.scenario
         frame, jobs, _ = self._keys(configuration)
         if frame not in self._frames:
-            self._frames[frame] = ray.put(read_base(scenario.workload))
+            self._frames[frame] = ray.put(self._inputs.base(scenario.workload))
         if jobs not in self._jobs:
             if only_here:
                 return self._frames[frame]

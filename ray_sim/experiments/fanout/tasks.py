@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ray_sim.experiments.prepare import Replayed, prepare, realise
 from ray_sim.experiments.results.result_directories import StoreFullError
 from ray_sim.experiments.results.store import ResultStore
-from ray_sim.experiments.run import Base, Replayed, carry_out, realise
-from ray_sim.experiments.run_identity import RunIdentity
+from ray_sim.experiments.run_identity import Base, RunIdentity
 from ray_sim.experiments.scenario import WorkloadSpec
+from ray_sim.experiments.sweep_entries import entry_of
 from ray_sim.interruption import time_limit
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import RaySimError, failure_text
@@ -111,8 +112,10 @@ def _run(
     if isinstance(jobs, Failed):
         return jobs
     with _failures() as failed:
+        prepared = prepare(identity.scenario)
+        prepared.identity, prepared.jobs, prepared.cluster = identity, jobs, cluster
         with time_limit(stop_after_s):
-            files = carry_out(identity, jobs, cluster).files()
+            files = prepared.run(label=entry_of(identity).label).files()
         if not store.in_reach():
             return files
         store.put(identity.content_hash, files)

@@ -1,6 +1,6 @@
 """Reader of announcement profiles: YAML files with a section `announcements`, or bundled ones by name.
 
-`workload_draws.py` reads those of scenarios and sweeps, `cli/enrich.py` those of `ray-sim enrich`.
+`layer_file.py` reads those of scenarios and sweeps, `cli/enrich.py` those of `ray-sim enrich`.
 """
 
 from __future__ import annotations

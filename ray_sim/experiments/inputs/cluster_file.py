@@ -122,7 +122,7 @@ def load_cluster(ref: Source) -> Cluster:
     InvalidClusterError : the file cannot be read or breaks its rules; every problem is listed
     UnknownNameError : neither a file nor a bundled cluster
     """
-    file, counts = split_counts(ref)
+    file, counts = split_counts(ref) if "@" in str(ref) else (ref, {})
     path = _find(file)
     if name_of(path).suffix in (".yaml", ".yml"):
         return _load_yaml(path, counts)

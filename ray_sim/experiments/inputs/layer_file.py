@@ -19,7 +19,8 @@ from ray_sim.experiments.inputs.training_file import (
     load_training_draws,
     names_training_profile,
 )
-from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
+from ray_sim.experiments.scenario import WorkloadSpec
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError
 from workloads.documents import Entry
 from workloads.layers.fill import Draws, EnrichmentLayer, check_layers
 from workloads.sources import Source
@@ -71,6 +72,28 @@ def load_profiles(refs: Sequence[Source], feasibility: Feasibility = _ANY) -> tu
 def layered_title(name: str) -> str:
     """Title of a bundled layered profile."""
     return LAYERED_PROFILES.read_as(name, _LayeredFile)[2].title
+
+
+def load_workload_layers(spec: WorkloadSpec) -> tuple[EnrichmentLayer, ...]:
+    """Read the profiles that columns of a workload are drawn from, in order; empty without any.
+
+    Raises
+    ------
+    InvalidInputError : a profile cannot be read or breaks its rules, two layers fill one column, `enrich`
+        asks for statements of feasible jobs only, or jobs that are drawn from a training profile are given
+        another
+    UnknownNameError : neither a file nor a bundled profile
+    """
+    layers = tuple(layer for each in spec.layers for layer in load_profiles([each.profile], each.feasibility))
+    check_layers(layers)
+    if spec.synth is not None and spec.synth.training is not None:
+        for layer in layers:
+            if isinstance(layer.draws, TrainingDraws):
+                raise InvalidInputError(
+                    f"`enrich`: jobs drawn from the training profile {spec.synth.training} train already; "
+                    f"leave {layer.draws.name} out, or take a profile of statements"
+                )
+    return layers
 
 
 def _profiles_of(ref: Source) -> list[str]:

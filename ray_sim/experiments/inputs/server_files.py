@@ -78,7 +78,8 @@ def with_server_files(cluster: Cluster, files: ServerFiles) -> Cluster:
     ------
     InvalidInputError : a file cannot be read or breaks its rules
     """
-    cluster = with_availability(cluster, files.availability)
+    if files.availability is not None:
+        cluster = with_availability(cluster, files.availability)
     if files.interference is not None:
         cluster = replace(cluster, interference=load_interference(files.interference))
     if files.links is not None:

@@ -10,7 +10,7 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +21,6 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.figures.base import KindFigures
 from ray_sim.model.figures.registry import FIGURES, all_figures, class_of
 from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, RunResult, Summary
-from ray_sim.reports.tables import summary_rows
-from workloads.describe import tally_rows
-from workloads.realisation import Tally
 from workloads.sources import require_regular
 
 RESULT_FORMAT = 6
@@ -47,13 +44,13 @@ RESULT_FILES = frozenset({*_CHECKED, TIMING, MANIFEST})
 """Names of all files of a result."""
 
 
-_REMEDY = "run the scenario again, or the sweep with --resume"
+REMEDY = "run the scenario again, or the sweep with --resume"
 
 
 class ChangedFileError(InvalidInputError):
     """A file has changed since it was written."""
 
-    def __init__(self, path: Path, remedy: str = _REMEDY) -> None:
+    def __init__(self, path: Path, remedy: str = REMEDY) -> None:
         super().__init__(f"{path}: changed since it was written (its SHA-256 differs); {remedy}")
 
 
@@ -145,47 +142,12 @@ def check_result(directory: Path) -> None:
         _checked_content(directory, name, manifest["files"])
     timing = read_timing(directory)
     if timing.get("content_hash") != manifest["content_hash"]:
-        raise InvalidInputError(f"{directory / TIMING}: of another run; {_REMEDY}")
+        raise InvalidInputError(f"{directory / TIMING}: of another run; {REMEDY}")
 
 
 def read_timing(directory: Path) -> Mapping[str, object]:
     """Read the wall-clock figures of a result, after checking their SHA-256."""
     return read_checked_json(directory / TIMING, f"{directory / TIMING}: damaged")
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRun:
-    """Manifest and summary of a result directory, without the per-job tables."""
-
-    manifest: Mapping[str, object]
-    summary: Summary
-
-    def to_dict(self) -> dict[str, object]:
-        """Plain nested dict for JSON."""
-        return {"manifest": dict(self.manifest), "summary": self.summary.to_dict()}
-
-    def rows(self) -> list[tuple[str, object]]:
-        """Label and value of each line of the printed table."""
-        shown = (
-            "policy",
-            "parameters",
-            "world",
-            "partition",
-            "trim",
-            "seed",
-            "loop",
-            "loop_reason",
-            "content_hash",
-        )
-        try:
-            tally = TypeAdapter(Tally).validate_python(self.manifest["jobs"])
-        except ValidationError as error:
-            raise InvalidInputError(f"{MANIFEST}: jobs: damaged; {_REMEDY}") from error
-        return [
-            *((name, self.manifest[name]) for name in shown if self.manifest[name] not in (None, {})),
-            *tally_rows(tally),
-            *summary_rows(self.summary),
-        ]
 
 
 def read_summary(directory: Path) -> Summary:
@@ -224,7 +186,7 @@ def read_checked_json(
     path: Path,
     complaint: str,
     check_format: Callable[[Mapping[str, object]], None] = lambda content: None,
-    remedy: str = _REMEDY,
+    remedy: str = REMEDY,
 ) -> dict[str, object]:
     """Read a file that `checksummed_json` made, and check that no byte has changed.
 
@@ -272,7 +234,7 @@ def _checked_content(directory: Path, name: str, digests: object) -> bytes:
     try:
         content = (directory / name).read_bytes()
     except OSError as error:
-        raise InvalidInputError(f"{directory / name}: cannot be read: {error.strerror}; {_REMEDY}") from error
+        raise InvalidInputError(f"{directory / name}: cannot be read: {error.strerror}; {REMEDY}") from error
     written = digests.get(name) if isinstance(digests, dict) else None
     if hashlib.sha256(content).hexdigest() != written:
         raise ChangedFileError(directory / name)

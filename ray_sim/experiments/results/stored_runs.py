@@ -1,4 +1,4 @@
-"""Search for finished runs in directories, and unambiguous labels for them."""
+"""Finished runs: search in directories, unambiguous labels, and the lines that are printed of one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from ray_sim.experiments.inputs.server_files import WORLD, split_world
-from ray_sim.experiments.results.result_files import MANIFEST, PLAN, read_manifest, read_summary
+from ray_sim.experiments.results.result_files import MANIFEST, PLAN, REMEDY, read_manifest, read_summary
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run_identity import versions
 from ray_sim.experiments.scenario import Scenario
@@ -22,12 +22,54 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.parameters import resolve
 from ray_sim.model.result import Summary
+from ray_sim.reports.tables import summary_rows
+from workloads.describe import tally_rows
 from workloads.progress import Progress, silent
+from workloads.realisation import Tally
 
 SOURCE = "source of ray_sim"
 """Name of the digest of our code among versions."""
 _DIGITS = 8
 """Digits of a SHA-256 in the labels of different inputs with the same name."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """Manifest and summary of a result directory, without the per-job tables."""
+
+    manifest: Mapping[str, object]
+    summary: Summary
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain nested dict for JSON."""
+        return {"manifest": dict(self.manifest), "summary": self.summary.to_dict()}
+
+    def rows(self) -> list[tuple[str, object]]:
+        """Label and value of each line of the printed table."""
+        shown = (
+            "policy",
+            "parameters",
+            "world",
+            "partition",
+            "trim",
+            "seed",
+            "loop",
+            "loop_reason",
+            "content_hash",
+        )
+        try:
+            tally = TypeAdapter(Tally).validate_python(self.manifest["jobs"])
+        except ValidationError as error:
+            raise InvalidInputError(f"{MANIFEST}: jobs: damaged; {REMEDY}") from error
+        return [
+            *((name, self.manifest[name]) for name in shown if self.manifest[name] not in (None, {})),
+            *result_rows(tally, self.summary),
+        ]
+
+
+def result_rows(tally: Tally, summary: Summary) -> list[tuple[str, object]]:
+    """Label and value of each line of a result in the printed table."""
+    return [*tally_rows(tally), *summary_rows(summary)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.inputs.interference_file import load_interference
 from ray_sim.experiments.interference_samples import draw_samples, predictions
-from ray_sim.experiments.run import run_scenario
+from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.scenario import Scenario
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.job import Exchange
@@ -391,7 +391,7 @@ def test_under_strong_interference_lif_quad_has_a_lower_mean_jct_than_load_balan
         for seed in range(10):
             content = {"workload": workload, "cluster": "testbed.yaml", "policy": policy, "world": facts}
             asked = Scenario.model_validate({**content, "seed": seed})
-            means.append(run_scenario(asked).result.summary.jct_s.mean or 0.0)
+            means.append(prepare(asked).run().result.summary.jct_s.mean or 0.0)
         return sum(means) / len(means)
 
     assert mean_jct("lif_quad") <= mean_jct("load_balance")
