@@ -10,6 +10,8 @@ import importlib
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from ray_sim.model.errors import MissingPackageError
+
 if TYPE_CHECKING:
     from ray_sim.agents.agent import PlacementAgent as PlacementAgent
     from ray_sim.agents.agent import QueueAgent as QueueAgent
@@ -68,5 +70,5 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_HOMES[name]), name)
     except ModuleNotFoundError as error:
         if error.name == "gymnasium":
-            raise ImportError(f"{name} needs gymnasium: pip install 'ray_sim[gym]'") from error
+            raise MissingPackageError(f"{name} needs gymnasium: pip install 'ray_sim[gym]'") from error
         raise

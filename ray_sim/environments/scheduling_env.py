@@ -97,6 +97,8 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64], ABC):
         self._over = True
         self.shown_in: Mapping[str, F32 | I8] | None = None
         """Arrays by name in which observations appear, for a vector of environments."""
+        self.interval: Interval
+        """The latest one that ended."""
         first = self._stage_of(self.episodes[0].world)
         first.begin(0)
         self._round = first.round
@@ -208,10 +210,10 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64], ABC):
             return 0.0, False, False, {}
         simulation.apply(self._round.decision())
         reading, decisions = self._run_on(simulation)
-        interval, self._reading = interval_between(self._reading, reading), reading
-        reward = self._reward(interval)
+        self.interval, self._reading = interval_between(self._reading, reading), reading
+        reward = self._reward(self.interval)
         terminated = self._over and simulation.done
-        return reward, terminated, self._over and not terminated, _info(interval, decisions)
+        return reward, terminated, self._over and not terminated, _info(self.interval, decisions)
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """(n,) actions that are valid now, as sb3-contrib asks for them."""

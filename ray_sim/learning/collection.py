@@ -6,26 +6,33 @@ that key, its actions from these and the weights, so any actor gives the same ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ray_sim.engine.world import World
-from ray_sim.learning.batched_policy import BatchedPolicy
+from ray_sim.agents.features import ACTION_MASK
+from ray_sim.engine.simulation import Simulation
+from ray_sim.environments.episodes import Episode
 from ray_sim.learning.exploration import Choice, explore, rule_actions, together_actions
-from ray_sim.learning.model_world import ModelWorld
+from ray_sim.learning.lanes import Lane, shown_together
 from ray_sim.learning.observations import ENTRIES, Observations
-from ray_sim.learning.reward_model import ModelledSpeeds, RewardModel
-from ray_sim.learning.speed_samples import RecordedSpeeds, SpeedSamples, joined
-from ray_sim.learning.speeds import true_speeds
+from ray_sim.learning.reward_model import RewardModel, modelled
+from ray_sim.learning.speed_samples import SpeedRecorder, SpeedSamples, joined
+from ray_sim.model.errors import RunFailedError
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
 from ray_sim.policies.harmony.architecture import Architecture, Parameters
+from ray_sim.policies.harmony.network import PolicyNetwork
 
-MEASURED_SHARE = 0.05
+MEASURED_SHARE = 0.1
 """Share of the placements met whose speeds are kept for the reward model."""
+
+NOT_FINITE = (
+    "training: the network rates an action by no finite number: its weights are too large; lower "
+    "learning_rate"
+)
 
 
 class Steps(NamedTuple):
@@ -81,7 +88,7 @@ class Collection:
     """What all units of a training have in common."""
 
     seed: int
-    worlds: Sequence[World]
+    episodes: Sequence[Episode]
     """Job sets to draw from, all on the same servers."""
     models: tuple[str, ...]
     architecture: Architecture
@@ -100,66 +107,65 @@ class Collection:
         """Play the episodes of a unit; groups of `lanes_per_set` lanes have different job sets."""
         streams = Streams(self.seed)
         chosen = streams.generator("harmony-job-sets", *unit).choice(
-            len(self.worlds), self.lanes // self.lanes_per_set, replace=False
+            len(self.episodes), self.lanes // self.lanes_per_set, replace=False
         )
         draw = streams.generator("harmony-actions", *unit)
-        world = self.batch([self.worlds[i] for i in np.repeat(chosen, self.lanes_per_set).tolist()])
-        measured = RecordedSpeeds(
-            world.speeds, world.sets.model, MEASURED_SHARE, streams.generator("harmony-measured", *unit)
-        )
-        world.speeds = measured if guide.model is None else ModelledSpeeds(guide.model, world.sets.model)
-        policy = BatchedPolicy(self.architecture, guide.parameters, world.observations())
-        found = _empty(self.steps, world.observations())
+        recorder = SpeedRecorder(self.models, MEASURED_SHARE, streams.generator("harmony-measured", *unit))
+        episodes = [self.episodes[i] for i in chosen.repeat(self.lanes_per_set).tolist()]
+        if guide.model is not None:
+            episodes = [modelled(episode, guide.model, self.models) for episode in episodes]
+        lanes = [self.lane(episode, recorder) for episode in episodes]
+        network, seen = self.network(guide.parameters), shown_together(lanes)
+        found = _empty(self.steps, seen)
         for t in range(self.steps):
-            seen = world.observations()
             _keep(found.observations, t, seen)
-            choice = self._choose(seen, policy, guide, draw)
+            choice = self._choose(seen, network, guide.taught, draw)
             found.action[t], found.log_probability[t] = choice
-            answer = world.step(choice.action)
-            for kept, new in zip(found[3:], answer, strict=True):
-                kept[t] = new
-        _keep(found.observations, self.steps, world.observations())
-        return Collected(found, joined(measured.parts) if measured.parts else None)
+            for e, (lane, action) in enumerate(zip(lanes, choice.action.tolist(), strict=True)):
+                interval, found.episode_ended[t, e] = lane.act(action)
+                if interval is not None:
+                    found.interval_ended[t, e] = True
+                    found.progress[t, e] = interval.progress
+                    found.length_us[t, e] = np.rint((interval.end_s - interval.begin_s) * US_PER_S)
+                    found.present_us[t, e] = np.rint(interval.present_s * US_PER_S)
+        _keep(found.observations, self.steps, seen)
+        measured = joined(recorder.parts) if guide.model is None and recorder.parts else None
+        return Collected(found, measured)
 
-    def batch(self, worlds: Sequence[World], lanes: int | None = None) -> ModelWorld:
-        """Episodes of these job sets with true speeds, one for each at a time, or so many."""
-        return ModelWorld(
-            worlds,
-            true_speeds(worlds),
-            episodes=lanes,
-            most_jobs=self.architecture.most_jobs,
-            most_new=self.architecture.most_new,
-            models=self.models,
-        )
+    def lane(self, episode: Episode, placed: Callable[[Simulation], None] = lambda simulation: None) -> Lane:
+        """A lane with the rows of the network; see `Lane`."""
+        sizes = self.architecture
+        return Lane([episode], self.models, sizes.most_jobs, sizes.most_new, placed)
+
+    def network(self, parameters: Parameters) -> PolicyNetwork:
+        """The policy network on the servers of the episodes."""
+        resources = np.arange(self.architecture.resources)
+        return PolicyNetwork(self.architecture, parameters, len(self.capacity), resources)
 
     def _choose(
-        self, seen: Observations, policy: BatchedPolicy, guide: Guide, draw: np.random.Generator
+        self, seen: Observations, network: PolicyNetwork, taught: bool, draw: np.random.Generator
     ) -> Choice:
-        if guide.taught:
+        if taught:
             return Choice(together_actions(seen, self.capacity), np.zeros(self.lanes))
+        logits = np.empty(seen[ACTION_MASK].shape)
+        for e in range(len(logits)):
+            logits[e] = network.logits({name: array[e] for name, array in seen.items()})
+        largest = logits.max(axis=1, keepdims=True)
+        if not np.isfinite(largest).all():  # the largest is NaN where one is
+            raise RunFailedError(NOT_FINITE)
+        likely = np.exp(logits - largest)
         rules = rule_actions(seen, self.capacity)
-        return explore(policy.probabilities(), rules, self.exploration, draw)
+        return explore(likely / likely.sum(axis=1, keepdims=True), rules, self.exploration, draw)
 
 
 def _empty(steps: int, seen: Observations) -> Steps:
     """Arrays to fill."""
-    lanes = len(seen["free"])
-
-    def figures() -> FloatArray:
-        return np.empty((steps, lanes))
-
-    def flags() -> BoolArray:
-        return np.empty((steps, lanes), dtype=np.bool_)
-
+    lanes = len(seen[ACTION_MASK])
     return Steps(
         {name: np.empty((steps + 1, *seen[name].shape), seen[name].dtype) for name in ENTRIES},
-        np.empty((steps, lanes), dtype=np.int64),
-        figures(),
-        figures(),
-        figures(),
-        figures(),
-        flags(),
-        flags(),
+        np.zeros((steps, lanes), dtype=np.int64),
+        *np.zeros((4, steps, lanes)),
+        *np.zeros((2, steps, lanes), dtype=np.bool_),
     )
 
 

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from ray_sim.model.errors import InvalidInputError
-
-
-class PyTorchMissingError(InvalidInputError, ImportError):
-    """Training was asked for, and PyTorch is not installed."""
-
+from ray_sim.model.errors import MissingPackageError
 
 try:
     import torch
@@ -15,12 +10,12 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
-    raise PyTorchMissingError(
+    raise MissingPackageError(
         "training needs PyTorch, which is not installed: pip install 'ray_sim[learn]' "
         "(docs/training_harmony.md#pytorch names the index of its CPU build)"
     ) from error
 
-__all__ = ["PyTorchMissingError", "Tensor", "nn", "one_thread", "torch"]
+__all__ = ["Tensor", "nn", "one_thread", "torch"]
 
 
 def one_thread() -> None:

@@ -9,19 +9,22 @@ Source: Bao, Peng, Wu: Deep Learning-based Job Placement in Distributed Machine 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import count, takewhile
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from ray_sim.kernels.core.arrays import F64, I64
-from ray_sim.learning.batch_arrays import F32
-from ray_sim.learning.cell_kernels import count_cells, fill_cells
-from ray_sim.learning.speed_samples import SpeedSamples
-from ray_sim.learning.speeds import Running
+from ray_sim.agents.features import F32
+from ray_sim.engine.kinds.elastic.facts import ElasticFacts
+from ray_sim.engine.kinds.elastic.rules import PlacementRule, StepTimeInputs
+from ray_sim.environments.episodes import Episode
+from ray_sim.kernels.core.job_rows import Rows
+from ray_sim.learning.speed_samples import SpeedSamples, tasks_by_server, types_of
 from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.job_rows import rows_of
+from ray_sim.model.progress_rule import PlacementRows
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
 
 
@@ -35,11 +38,11 @@ class Layer(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """Jobs on servers; see `ray_sim.learning.cell_kernels.fill_cells`."""
+    """Jobs on servers; see `cells_of`. What disturbs a job there are the tasks of others, counted by type."""
 
     features: F32
     """(C, 3 L + 5)."""
-    first: I64
+    first: IntArray
     """(jobs,) first cell of each job; its cells follow each other."""
 
 
@@ -104,13 +107,22 @@ class DenseRewardModel:
 
 
 def cells_of(kind: IntArray, tasks: IntArray, types: int) -> Cells:
-    """Features of every job on each of its servers; see `RewardModel.speeds`."""
-    kind, tasks = np.ascontiguousarray(kind), np.ascontiguousarray(tasks)
-    features = np.empty((count_cells(kind, tasks), 3 * types + 5), dtype=np.float32)
-    first = np.empty(kind.size, dtype=np.int64)
-    beside = np.empty((tasks.shape[3], types, 2), dtype=np.int64)
-    jobs = fill_cells(kind, tasks, beside, features, first)
-    return Cells(features, first[:jobs])
+    """Features of every job on each of its servers; see `RewardModel.speeds`.
+
+    Features are: type, one-hot; workers and parameter servers here; those of other jobs here by type; all
+    workers and parameter servers of the job; on how many servers it is.
+    """
+    one_hot = np.eye(types, dtype=np.int64)
+    typed = one_hot[kind] * (kind >= 0)[..., None]
+    held = tasks.any(axis=2) & (kind >= 0)[..., None]
+    sample, job, server = held.nonzero()
+    own = tasks[sample, job, :, server]
+    others = np.einsum("nkl,nkrs->nslr", typed, tasks)[sample, server]
+    others[np.arange(len(own)), kind[sample, job]] -= own
+    of_job = [tasks.sum(axis=3)[sample, job], held.sum(axis=2)[sample, job][:, None]]
+    features = np.hstack([typed[sample, job], own, others.reshape(len(own), 2 * types), *of_job])
+    first = np.flatnonzero(np.diff(sample * kind.shape[1] + job, prepend=-1))
+    return Cells(features.astype(np.float32), first)
 
 
 def state_of(kind: IntArray, tasks: IntArray, types: int, rows: int) -> F32:
@@ -152,17 +164,57 @@ def _output(values: F32, layers: tuple[Layer, ...]) -> F32:
     return output
 
 
-class ModelledSpeeds:
-    """The speeds of a reward model, for a `ModelWorld`."""
+@dataclass(frozen=True, slots=True)
+class ModelledProgress:
+    """Progress rule of jobs that train at the speeds of a reward model."""
+
+    model: RewardModel
+    kind: IntArray
+    """(J,) type of each job."""
+    servers: int
+    """S."""
+    disturbing: ClassVar[bool] = True
+
+    def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
+        """Samples per microsecond of each of ``jobs`` beside all that run."""
+        running = np.flatnonzero(placements.pool.head >= 0)
+        tasks = tasks_by_server(rows_of(placements, running), self.servers)
+        speeds = self.model.speeds(self.kind[running][None], tasks[None])[0]
+        return speeds[np.searchsorted(running, jobs)] / US_PER_S
+
+    def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
+        """All other running jobs."""
+        others = placements.pool.head >= 0
+        others[jobs] = False
+        return np.flatnonzero(others)
+
+    def samples_per_s(self, jobs: IntArray, rows: Rows) -> FloatArray:
+        """(N,) samples per second of N jobs with these placements, each alone."""
+        tasks = tasks_by_server(rows, self.servers)
+        return self.model.speeds(self.kind[jobs][:, None], tasks[:, None])[:, 0]
+
+    def on_reference_servers(self, servers: int) -> ModelledProgress:
+        """The same rule on so many servers: it knows no others."""
+        return replace(self, servers=servers)
+
+
+class ModelledRule(PlacementRule):
+    """Step-time rule by a reward model, in place of the true one."""
 
     def __init__(self, model: RewardModel, kind: IntArray) -> None:
-        """Serve the jobs of a world, whose types, (J,), are ``kind``."""
         self._model, self._kind = model, kind
 
-    def rates(self, running: Running) -> F64:
-        """See `SpeedModel.rates`."""
-        kind = np.where(running.job >= 0, self._kind[running.job], -1)
-        return self._model.speeds(kind, running.tasks) / US_PER_S
+    def progress(self, inputs: StepTimeInputs) -> ModelledProgress:
+        """See `ModelledProgress`."""
+        return ModelledProgress(self._model, self._kind, len(inputs.speed))
+
+
+def modelled(episode: Episode, model: RewardModel, models: Sequence[str]) -> Episode:
+    """An episode whose jobs train at the speeds of a reward model with these types by number."""
+    world = episode.world
+    rule = ModelledRule(model, types_of(world, models))
+    facts = replace(ElasticFacts.in_world(world), rule=rule, colocation=None)
+    return Episode(replace(world, facts=facts), episode.seed)
 
 
 def relative_error(predicted: FloatArray, samples: SpeedSamples) -> float:

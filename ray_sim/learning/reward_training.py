@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from ray_sim.learning.batch_arrays import F32
+from ray_sim.agents.features import F32
 from ray_sim.learning.pytorch import Tensor, nn, torch
 from ray_sim.learning.reward_model import (
     DenseRewardModel,

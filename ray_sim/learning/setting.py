@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ray_sim.engine.world import World
+from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.environments.episodes import scenario_episodes
 from ray_sim.learning.collection import Collection
-from ray_sim.learning.model_world import job_sets, model_columns
+from ray_sim.learning.lanes import Lane, capacity_shares
 from ray_sim.learning.trainer import Setting
 from ray_sim.learning.training_plan import TrainingPlan
+from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.policies.harmony.architecture import Architecture, Form
 
 
@@ -17,13 +18,22 @@ def setting_of(plan: TrainingPlan) -> Setting:
     Raises
     ------
     InvalidInputError : a part of its scenario is not possible
-    InvalidScenarioError : batches of episodes do not know its world
+    InvalidScenarioError : jobs cannot be placed at slot boundaries, or none of a set can be placed at all
     """
-    worlds = _worlds(plan, plan.jobs.seeds)
-    validation = _worlds(plan, plan.validation.seeds.seeds)
-    models = model_columns([*worlds, *validation]) if plan.models is None else tuple(plan.models)
-    sets = job_sets([*worlds, *validation], models)  # refuses what a batch does not know
-    cluster, learning = worlds[0].cluster, plan.learning
+    episodes = scenario_episodes(plan.scenario, plan.jobs.seeds)
+    validation = scenario_episodes(plan.scenario, plan.validation.seeds.seeds)
+    every, learning, world = [*episodes, *validation], plan.learning, episodes[0].world
+    if not isinstance(world.facts, ElasticFacts):
+        raise InvalidScenarioError(
+            f"world: jobs of truth={world.params.get('truth', 'rigid')} have no models to learn; set "
+            "truth=placement"
+        )
+    names = (ElasticFacts.in_world(each.world).profile.model_names for each in every)
+    models = plan.models or sorted(set().union(*names))
+    lane = Lane(every, models, learning.most_jobs, learning.most_new)
+    for _ in every:
+        lane.play()  # refuses job sets that cannot be placed
+    cluster = world.cluster
     architecture = Architecture(
         form=learning.form,
         types=len(models),
@@ -34,21 +44,16 @@ def setting_of(plan: TrainingPlan) -> Setting:
         block=learning.block,
         hidden=learning.hidden_widths,
     )
-    slot_us = worlds[0].slot_us
-    assert slot_us is not None, "job_sets has checked it"
+    assert world.slot_us is not None, "the lane needs slots"
     collection = Collection(
         seed=plan.seed,
-        worlds=worlds,
-        models=models,
+        episodes=episodes,
+        models=tuple(models),
         architecture=architecture,
-        capacity=sets.capacity * sets.unit,
+        capacity=capacity_shares(world),
         lanes=plan.collecting.lanes,
         steps=plan.collecting.steps,
         lanes_per_set=plan.collecting.lanes_per_set,
         exploration=learning.exploration,
     )
-    return Setting(plan, collection, validation, slot_us)
-
-
-def _worlds(plan: TrainingPlan, seeds: range) -> list[World]:
-    return [episode.world for episode in scenario_episodes(plan.scenario, seeds)]
+    return Setting(plan, collection, validation, world.slot_us)

@@ -12,12 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ray_sim.agents.features import ACTION_MASK
+from ray_sim.engine.kinds.elastic.facts import ElasticFacts
+from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import F64, I64
-from ray_sim.learning.batch_arrays import F32
-from ray_sim.learning.model_world import ModelWorld
-from ray_sim.learning.speeds import Running, SpeedModel, true_speeds
+from ray_sim.environments.episodes import Episode
+from ray_sim.kernels.core.arrays import RUNNING
+from ray_sim.kernels.core.job_rows import Rows
+from ray_sim.learning.exploration import RULES, rule_actions
+from ray_sim.learning.lanes import Lane, capacity_shares, shown_together
 from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.job_rows import rows_of
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
 
@@ -25,9 +30,9 @@ LANES = 64
 """Most episodes that are stepped together to draw samples."""
 
 NOISE = (0.0, 0.1, 0.5, 1.0)
-"""Shares of random actions. Lanes 2 i and 2 i + 1 balance and pack, with noise number i modulo 4."""
+"""Shares of random actions. Lanes 2 i and 2 i + 1 pack and balance, with noise number i modulo 4."""
 
-KEPT_SHARE = 0.25
+KEPT_SHARE = 0.5
 """Share of the placements met that become samples: consecutive ones are much alike."""
 
 
@@ -77,82 +82,72 @@ def joined(parts: Sequence[SpeedSamples]) -> SpeedSamples:
     )
 
 
-class RecordedSpeeds:
-    """A model of speeds that keeps a random share of what it is asked and answers."""
+class SpeedRecorder:
+    """Keeps a random share of the placements that it is shown, with the speeds that jobs have in them."""
 
-    def __init__(self, speeds: SpeedModel, kind: IntArray, share: float, draw: np.random.Generator) -> None:
-        """Record it.
+    def __init__(self, models: Sequence[str], share: float, draw: np.random.Generator) -> None:
+        """Without samples.
 
         Parameters
         ----------
-        kind : (J,) type of each job
-        share : of the samples that are kept, in (0, 1]
+        models : types by number
+        share : of the placements that are kept, in (0, 1]
         """
-        self._speeds, self._kind, self._share, self._draw = speeds, kind, share, draw
+        self._models, self._share, self._draw = models, share, draw
         self.parts: list[SpeedSamples] = []
-        self.count = 0
-        """Number of samples kept."""
 
-    def rates(self, running: Running) -> F64:
-        """See `SpeedModel.rates`."""
-        rates = self._speeds.rates(running)
-        kept = np.flatnonzero(self._draw.random(len(rates)) < self._share)
-        if len(kept):
-            job = running.job[kept]
-            kind = np.where(job >= 0, self._kind[job], -1)
-            self.parts.append(SpeedSamples(kind, running.tasks[kept], rates[kept] * US_PER_S))
-            self.count += len(kept)
-        return rates
+    def __call__(self, simulation: Simulation) -> None:
+        """Keep the placements of the running jobs of a run, or not."""
+        core = simulation.core
+        jobs = np.flatnonzero(core.ledger.status == RUNNING)
+        if self._draw.random() >= self._share or not len(jobs):
+            return
+        kind, speed = types_of(core.world, self._models)[jobs], core.ledger.rate[jobs] * US_PER_S
+        tasks = tasks_by_server(rows_of(core.placements, jobs), len(core.world.cluster))
+        self.parts.append(SpeedSamples(kind[None], tasks[None], speed[None]))
 
 
-def draw_samples(worlds: Sequence[World], models: Sequence[str], samples: int, seed: int) -> SpeedSamples:
-    """Draw samples with true speeds from episodes in which heuristics and chance place the jobs.
+def types_of(world: World, models: Sequence[str]) -> IntArray:
+    """(J,) number of the model of each job among ``models``, -1 for none."""
+    profile = ElasticFacts.in_world(world).profile
+    return np.array([*(models.index(name) for name in profile.model_names), -1])[profile.model]
+
+
+def tasks_by_server(rows: Rows, servers: int) -> IntArray:
+    """(n, 2, S) workers and parameter servers of n jobs on each server."""
+    tasks = np.zeros((len(rows.ptr) - 1, 2, servers), dtype=np.int64)
+    tasks[np.arange(len(tasks)).repeat(np.diff(rows.ptr)), rows.role, rows.server] = rows.tasks
+    return tasks
+
+
+def draw_samples(episodes: Sequence[Episode], models: Sequence[str], samples: int, seed: int) -> SpeedSamples:
+    """Draw samples with true speeds from episodes in which rules and chance place the jobs.
 
     Parameters
     ----------
-    worlds : see `ModelWorld`; at most `LANES` of them at once, each again when all have been run
+    episodes : at most `LANES` of them are played at once, each again when all have been
     models : types by number
     samples : exactly so many are drawn
 
     Raises
     ------
-    InvalidInputError, InvalidScenarioError : see `ModelWorld`; or no samples are asked for
+    InvalidInputError, InvalidScenarioError : see `PlacementEnv`; or no samples are asked for
     """
     if samples < 1:
         raise InvalidInputError(f"samples: must be at least 1, got {samples}")
     streams = Streams(seed)
     draw = streams.generator("speed-samples-actions")
-    batch = ModelWorld(worlds, true_speeds(worlds), episodes=min(LANES, len(worlds)), models=models)
-    recorded = RecordedSpeeds(
-        batch.speeds, batch.sets.model, KEPT_SHARE, streams.generator("speed-samples-kept")
-    )
-    batch.speeds = recorded
-    lane = np.arange(len(batch))
-    packs, noise = lane % 2 == 1, np.array(NOISE)[lane // 2 % len(NOISE)]
-    while recorded.count < samples:
-        chosen = heuristic_actions(batch, packs)
-        by_chance = draw.random(len(batch)) < noise
-        batch.step(np.where(by_chance, random_actions(batch, draw), chosen))
-    return joined(recorded.parts).part(slice(samples))
-
-
-def random_actions(batch: ModelWorld, draw: np.random.Generator) -> I64:
-    """(E,) a valid action for each episode, each as likely."""
-    mask = batch.mask
-    chosen: I64 = (draw.random(mask.shape, dtype=np.float32) * mask).argmax(axis=1)
-    return chosen
-
-
-def heuristic_actions(batch: ModelWorld, packs: BoolArray) -> I64:
-    """(E,) the next task of each episode on the emptiest server with room, or where ``packs`` the fullest.
-
-    The next task is the first that has a place: of the first new job, its workers first. A server's load
-    follows from its free resources as shares of the largest server, summed. Ties: the lowest server.
-    """
-    free: F32 = batch.free_shares.sum(axis=2)
-    valid = batch.mask.reshape(len(batch), -1, free.shape[1])
-    task = valid.any(axis=2).argmax(axis=1)
-    here = valid[np.arange(len(batch)), task] == 1
-    score = np.where(here, np.where(packs[:, None], free, -free), np.inf)
-    chosen: I64 = task * free.shape[1] + score.argmin(axis=1)
-    return chosen
+    recorder = SpeedRecorder(models, KEPT_SHARE, streams.generator("speed-samples-kept"))
+    count = min(LANES, len(episodes))
+    lanes = [Lane(episodes[e::count], models, placed=recorder) for e in range(count)]
+    seen, capacity = shown_together(lanes), capacity_shares(episodes[0].world)
+    lane = np.arange(count)
+    noise = np.array(NOISE)[lane // 2 % len(NOISE)]
+    while len(recorder.parts) < samples:
+        mask = seen[ACTION_MASK]
+        by_chance = (draw.random(mask.shape, dtype=np.float32) * mask).argmax(axis=1)
+        by_rule = rule_actions(seen, capacity)[lane % RULES, lane]
+        actions = np.where(draw.random(count) < noise, by_chance, by_rule)
+        for each, action in zip(lanes, actions.tolist(), strict=True):
+            each.act(action)
+    return joined(recorder.parts).part(slice(samples))

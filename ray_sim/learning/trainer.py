@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.world import World
+from ray_sim.environments.episodes import Episode
 from ray_sim.learning.collection import Collected, Collection, Collectors, Guide, Steps, Unit
 from ray_sim.learning.curves import Curves, Point
 from ray_sim.learning.replay import ReplayBatch
@@ -51,7 +51,7 @@ class Setting:
 
     plan: TrainingPlan
     collection: Collection
-    validation: Sequence[World]
+    validation: Sequence[Episode]
     slot_us: int
 
 
@@ -137,7 +137,9 @@ class Trainer:
     def _drawn_samples(self) -> SpeedSamples:
         """Speeds in traces of a mixture of rules."""
         collection = self._setting.collection
-        return draw_samples(collection.worlds, collection.models, self._plan.rewards.samples, self._plan.seed)
+        return draw_samples(
+            collection.episodes, collection.models, self._plan.rewards.samples, self._plan.seed
+        )
 
     def _refit(self, number: int, collected: Sequence[Collected]) -> None:
         """Keep measured speeds, and fit the reward model to them when it is due."""

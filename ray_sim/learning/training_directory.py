@@ -97,7 +97,8 @@ class TrainingDirectory:
             raise InvalidInputError(f"{path}: {_DAMAGED}")
         if plan != self._setting.plan.digest:
             raise InvalidInputError(
-                f"{path}: is of another plan; give the file that began it, or choose another -o"
+                f"{path}: is of another plan or version of ray-sim; give the file that began it, or choose "
+                "another -o"
             )
         try:
             if (difference := misfit(state, trainer.state())) is not None:
@@ -156,7 +157,7 @@ class TrainingDirectory:
         header = Header(
             form=sizes.form,
             models=list(collection.models),
-            resources=list(collection.worlds[0].cluster.resources),
+            resources=list(collection.episodes[0].world.cluster.resources),
             servers=sizes.servers,
             most_jobs=sizes.most_jobs,
             most_new=sizes.most_new,

@@ -14,6 +14,9 @@ from ray_sim.model.errors import InvalidInputError, problems_text
 from workloads.documents import dotted_problems, parse_yaml, read_text
 from workloads.sources import Source
 
+VERSION = 2
+"""Number of the way to train; a training that another way began is not resumed."""
+
 Count = Annotated[int, Field(ge=1, le=10**6)]
 Rounds = Annotated[int, Field(ge=0, le=10**6)]
 
@@ -140,8 +143,8 @@ class TrainingPlan(Part):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the plan, without its name."""
-        return hashlib.sha256(self.model_dump_json(exclude={"name"}).encode()).hexdigest()
+        """SHA-256 of the plan, without its name, and of `VERSION`."""
+        return hashlib.sha256(f"{VERSION} {self.model_dump_json(exclude={'name'})}".encode()).hexdigest()
 
 
 def parse_plan(content: object, source: str) -> TrainingPlan:

@@ -39,6 +39,10 @@ class InvalidInputError(RaySimError):
     """A file, an option or a value is invalid. Exit code 2."""
 
 
+class MissingPackageError(InvalidInputError, ImportError):
+    """An optional dependency is not installed; the message says how to install it."""
+
+
 class InvalidWorkloadError(InvalidInputError):
     """A trace or workload file cannot be read or breaks the schema."""
 

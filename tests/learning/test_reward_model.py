@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from ray_sim.learning.model_world import ModelWorld
+pytest.importorskip("gymnasium", reason="gymnasium is not installed: pip install 'ray_sim[gym]'")
+
+from ray_sim.environments import Episode, PlacementEnv
+from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.learning.reward_model import (
     DenseRewardModel,
     Layer,
-    ModelledSpeeds,
+    ModelledProgress,
     SharedRewardModel,
     cells_of,
+    modelled,
     relative_error,
     state_of,
 )
-from ray_sim.learning.speed_samples import SpeedSamples, random_actions
-from ray_sim.learning.speeds import true_speeds
+from ray_sim.learning.speed_samples import SpeedSamples
 from ray_sim.model.errors import InvalidInputError
-from tests.learning.batch_worlds import MODELS, random_worlds
+from ray_sim.model.units import US_PER_S
+from tests.interfering_worlds import interference, interfering_world
+from tests.training import profile
 
 Ints = npt.NDArray[np.int64]
 
@@ -102,15 +110,39 @@ def test_both_forms_answer_nothing_where_no_job_runs() -> None:
     np.testing.assert_array_equal(dense.speeds(none, tasks), 0)
 
 
-def test_a_batched_world_runs_on_the_speeds_of_a_model() -> None:
+@dataclass(frozen=True)
+class Shared:
+    """All running jobs share so many samples per second."""
+
+    samples_per_s: float
+
+    def speeds(self, kind: Ints, tasks: Ints) -> npt.NDArray[np.float64]:
+        return np.full(kind.shape, self.samples_per_s / kind.shape[1])
+
+
+def ends_s(env: PlacementEnv, observation: Mapping[str, Any]) -> list[float]:
+    """Ends of the jobs of an episode in which the first valid action is taken."""
+    over = False
+    while not over:
+        observation, _, terminated, truncated, _ = env.step(observation["action_mask"].argmax())
+        over = terminated or truncated
+    return (env.simulation.core.ledger.end / US_PER_S).tolist()
+
+
+def test_a_job_at_the_speed_of_a_model_takes_its_work_over_this_speed() -> None:
+    """Of 1000 and 2000 samples: both at 2 samples/s up to 500 s; the other 1000 samples at 4, in 250 s."""
+    jobs = [("none", profile(samples=500)), ("none", profile(samples=1000))]
+    slowing = interference(worker_load={"none": [0.6, 0.6]}, sensitivity={"none": [3.0, 3.0]})
+    world = interfering_world([0.0, 0.0], jobs, [4], slowing, params={"slot_s": 100})
+    env = PlacementEnv(modelled(Episode(world, 0), Shared(4.0), ["none"]))
+    assert ends_s(env, env.reset()[0]) == [500.0, 750.0]
+
+
+def test_trial_speeds_of_a_model_are_those_of_jobs_alone() -> None:
+    rows = Rows(np.array([0, 2, 3]), np.array([0, 1, 1]), np.array([0, 1, 0]), np.array([2, 1, 1]))
     draw = np.random.default_rng(1)
     model = SharedRewardModel(3, _random_layers(draw, 14, 8, 8), _random_layers(draw, 8, 4, 1))
-    worlds = random_worlds(7, 4)
-    batch = ModelWorld(worlds, true_speeds(worlds), models=MODELS)
-    batch.speeds = ModelledSpeeds(model, batch.sets.model)
-    total, ended = 0.0, 0
-    for _ in range(200):
-        answer = batch.step(random_actions(batch, draw))
-        total, ended = total + answer.rewards[0], ended + int(answer.episode_ended[0])
-    assert ended > 0
-    assert total > 0
+    rule = ModelledProgress(model, np.array([2, 0]), servers=5).on_reference_servers(2)
+    one, other = placed([(2, 0), (0, 1)]), placed([(0, 0), (1, 0)])
+    expected = [model.speeds(np.array([[kind]]), tasks)[0, 0] for kind, tasks in ((2, one), (0, other))]
+    np.testing.assert_allclose(rule.samples_per_s(np.array([0, 1]), rows), expected, rtol=1e-6)

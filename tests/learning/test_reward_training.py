@@ -9,9 +9,8 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'ray_sim[learn]'")
 
-from ray_sim.engine.world import World
-from ray_sim.environments.episodes import scenario_episodes
-from ray_sim.learning.model_world import model_columns
+from ray_sim.engine.kinds.elastic.facts import ElasticFacts
+from ray_sim.environments.episodes import Episode, scenario_episodes
 from ray_sim.learning.reward_model import relative_error
 from ray_sim.learning.reward_training import Form, RewardTraining, fit_reward_model
 from ray_sim.learning.speed_samples import SpeedSamples, draw_samples
@@ -22,22 +21,24 @@ from tests.learning.small_training import scenario
 STUDY = REPOSITORY / "docs/studies/interference"
 
 
-def _testbed_worlds(count: int) -> list[World]:
+@pytest.fixture(scope="module")
+def episodes() -> list[Episode]:
     """Jobs of the eight types of harmony_types on Harmony's six servers."""
     jobs = scenario(STUDY / "jobs.yaml", STUDY / "testbed.yaml", jobs=36, horizon_s=14_400, slot_s=1200)
-    return [episode.world for episode in scenario_episodes(jobs, range(count))]
+    return scenario_episodes(jobs, range(24))
 
 
-@pytest.fixture(scope="module")
-def worlds() -> list[World]:
-    return _testbed_worlds(24)
+def _models(episodes: list[Episode]) -> list[str]:
+    """Names of all models."""
+    names = (ElasticFacts.in_world(world).profile.model_names for world, _ in episodes)
+    return sorted(set().union(*names))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", [pytest.param("shared", marks=pytest.mark.long), "dense"])
-def test_both_forms_fit_32_samples_to_less_than_one_percent(form: Form, worlds: list[World]) -> None:
-    models = model_columns(worlds)
-    few = draw_samples(worlds, models, 32, seed=1)
+def test_both_forms_fit_32_samples_to_less_than_one_percent(form: Form, episodes: list[Episode]) -> None:
+    models = _models(episodes)
+    few = draw_samples(episodes, models, 32, seed=1)
     training = RewardTraining(form=form, hidden=(64, 64, 64), epochs=1500, minibatch=32, target=0.01)
     fitted = fit_reward_model(few, few, len(models), training, seed=1)
     assert fitted.errors[-1].held_out < 0.01
@@ -45,10 +46,10 @@ def test_both_forms_fit_32_samples_to_less_than_one_percent(form: Form, worlds: 
 
 
 @pytest.mark.slow
-def test_the_error_on_job_sets_that_it_has_not_seen_falls_below_ten_percent(worlds: list[World]) -> None:
-    models = model_columns(worlds)
-    samples = draw_samples(worlds[:16], models, 6000, seed=1)
-    held_out = draw_samples(worlds[16:], models, 1000, seed=2)
+def test_the_error_on_job_sets_that_it_has_not_seen_falls_below_ten_percent(episodes: list[Episode]) -> None:
+    models = _models(episodes)
+    samples = draw_samples(episodes[:16], models, 6000, seed=1)
+    held_out = draw_samples(episodes[16:], models, 1000, seed=2)
     fitted = fit_reward_model(samples, held_out, len(models), RewardTraining(), seed=1)
     assert fitted.errors[-1].held_out <= 0.1
     assert len(fitted.errors) < RewardTraining().epochs  # it stops when it has reached its target

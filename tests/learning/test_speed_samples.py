@@ -5,40 +5,44 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ray_sim.learning.model_world import ModelWorld
-from ray_sim.learning.speed_samples import (
-    SpeedSamples,
-    draw_samples,
-    heuristic_actions,
-    joined,
-    random_actions,
-)
-from ray_sim.learning.speeds import true_speeds
+pytest.importorskip("gymnasium", reason="gymnasium is not installed: pip install 'ray_sim[gym]'")
+
+from ray_sim.environments import Episode
+from ray_sim.learning.speed_samples import SpeedSamples, draw_samples, joined
 from ray_sim.model.errors import InvalidInputError
-from tests.learning.batch_worlds import MODELS, random_worlds
+from tests.learning.tiny_world import MODELS, PAIRS, tiny_world
+
+EPISODES = [Episode(tiny_world(pair), 0) for pair in PAIRS]
 
 
-def test_as_many_samples_are_drawn_as_asked_for_with_a_speed_of_each_job_and_none_elsewhere() -> None:
-    worlds = random_worlds(2, 6)
-    samples = draw_samples(worlds, MODELS, 200, seed=3)
-    assert len(samples) == 200
+def test_as_many_samples_are_drawn_as_asked_for_each_of_whole_gangs() -> None:
+    samples = draw_samples(EPISODES, MODELS, 100, seed=3)
+    assert len(samples) == 100
     assert samples.dropped == 0
-    assert (samples.speed[samples.kind < 0] == 0).all()
-    assert (samples.tasks[samples.kind < 0] == 0).all()
-    assert samples.measured.sum() == (samples.kind >= 0).sum()
+    np.testing.assert_array_equal(samples.tasks.sum(axis=3), 1)
+    assert {tuple(kind) for kind in samples.kind.tolist()} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+
+
+def test_speeds_are_those_of_the_engine_right_after_the_placement() -> None:
+    # Each job has a server to itself: 100 samples take 1 s and twice 0.4 s, or 2 s and twice 0.4 s.
+    samples = draw_samples(EPISODES, MODELS, 200, seed=3)
+    apart = (samples.tasks == [[[1, 0], [1, 0]], [[0, 1], [0, 1]]]).all(axis=(1, 2, 3))
+    assert apart.any()
+    np.testing.assert_allclose(samples.speed[apart], [[100 / 1.8, 100 / 2.8]] * apart.sum())
+    together = (samples.tasks[:, :, :, 0] == 1).all(axis=(1, 2))
+    assert (samples.speed[together] < 100 / 1.8).all()  # beside another job on server 0
 
 
 def test_the_same_seed_draws_the_same_samples_and_another_one_others() -> None:
-    worlds = random_worlds(2, 6)
-    once, again, other = (draw_samples(worlds, MODELS, 50, seed=seed) for seed in (3, 3, 4))
+    once, again, other = (draw_samples(EPISODES, MODELS, 50, seed=seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(once.tasks, again.tasks)
     np.testing.assert_array_equal(once.speed, again.speed)
-    assert once.tasks.shape != other.tasks.shape or (once.tasks != other.tasks).any()
+    assert (once.tasks != other.tasks).any()
 
 
 def test_no_samples_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="samples: must be at least 1, got 0"):
-        draw_samples(random_worlds(2, 1), MODELS, 0, seed=1)
+        draw_samples(EPISODES, MODELS, 0, seed=1)
 
 
 def test_jobs_without_a_measured_speed_are_counted_and_parts_are_joined_to_the_widest() -> None:
@@ -50,20 +54,3 @@ def test_jobs_without_a_measured_speed_are_counted_and_parts_are_joined_to_the_w
     assert both.dropped == 1  # the first job of the wide part
     np.testing.assert_array_equal(both.measured, [[True, False], [False, True]])
     np.testing.assert_array_equal(both.part(np.array([1])).speed, wide.speed)
-
-
-def test_heuristics_place_workers_first_on_the_emptiest_or_the_fullest_server_with_room() -> None:
-    # Free GPUs (4, 3, 2), shown as shares (1, 0.75, 0.5) of the largest server.
-    worlds = random_worlds(4, 2, slowing=None)
-    batch = ModelWorld(worlds, true_speeds(worlds), models=MODELS)
-    first_worker_of_row_0 = heuristic_actions(batch, np.array([False, True]))
-    np.testing.assert_array_equal(first_worker_of_row_0, [0, 2])
-
-
-def test_random_actions_are_valid() -> None:
-    worlds = random_worlds(5, 5)
-    batch, draw = ModelWorld(worlds, true_speeds(worlds), models=MODELS), np.random.default_rng(1)
-    for _ in range(30):
-        actions = random_actions(batch, draw)
-        assert batch.mask[np.arange(5), actions].all()
-        batch.step(actions)

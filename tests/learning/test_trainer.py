@@ -21,7 +21,7 @@ from ray_sim.learning.train import run_training
 from ray_sim.learning.trainer import Trainer
 from ray_sim.learning.update import Learner, TrainingDivergedError
 from ray_sim.learning.validation import mean_jct_s
-from ray_sim.model.errors import InvalidInputError, RunFailedError
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, RunFailedError
 from ray_sim.policies.harmony.checkpoint import parse_checkpoint
 from ray_sim.policies.harmony.policy import Harmony
 from tests.learning.small_training import contents, parsed
@@ -57,7 +57,7 @@ def test_validation_has_the_mean_jct_of_runs_with_the_checkpoint(tmp_path: Path)
     trained(tmp_path, tmp_path / "out")
     checkpoint = parse_checkpoint((tmp_path / "out/checkpoint.npz").read_bytes(), "checkpoint.npz")
     policy = {"checkpoint": str(tmp_path / "out/checkpoint.npz")}
-    results = [run_world(world, Harmony(**policy), seed=0) for world in setting_of(plan).validation]
+    results = [run_world(world, Harmony(**policy), seed=0) for world, _ in setting_of(plan).validation]
     mean = float(np.mean([result.summary.jct_s.mean for result in results]))
     assert checkpoint.header.training["validation_jct_s"] == pytest.approx(mean, rel=1e-9)
 
@@ -132,6 +132,25 @@ def test_another_training_is_not_overwritten_and_another_plan_does_not_go_on(tmp
     state.write_bytes(state.read_bytes()[:-100])
     with pytest.raises(InvalidInputError, match=r"state.npz: is no state of a training, or damaged"):
         trained(tmp_path, tmp_path / "out", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("world", "problem"),
+    [
+        ({"truth": "rigid", "slot_s": 600}, "world: jobs of truth=rigid have no models to learn; set truth="),
+        ({"truth": "placement"}, "slot_s: the world of episode 0 has none, and jobs are placed at slot"),
+    ],
+)
+def test_worlds_that_give_no_placements_to_learn_from_are_refused(
+    tmp_path: Path, world: dict[str, object], problem: str
+) -> None:
+    with pytest.raises(InvalidScenarioError, match=problem):
+        setting_of(parsed(tmp_path, world=world))
+
+
+def test_jobs_of_models_that_the_network_has_no_column_for_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"models: lacks .*, of which there are jobs; it has none"):
+        setting_of(parsed(tmp_path, models=["none"]))
 
 
 def test_the_teacher_is_learned(tmp_path: Path) -> None:

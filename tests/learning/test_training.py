@@ -55,12 +55,12 @@ def setting_of(
         phases={"online": rounds},
         validation={"every": rounds, "seeds": {"first": 0, "count": 1}},
     )
-    config, worlds = plan.learning, [tiny_world(pair) for pair in PAIRS]
+    config, episodes = plan.learning, [Episode(tiny_world(pair), 0) for pair in PAIRS]
     servers = 2 if form is Form.DENSE else 0
     architecture = Architecture(form, len(MODELS), 1, servers, 2, 2, config.block, config.hidden_widths)
     collection = Collection(
         seed=seed,
-        worlds=2 * worlds,
+        episodes=2 * episodes,
         models=MODELS,
         architecture=architecture,
         capacity=np.ones((2, 1)),
@@ -69,9 +69,9 @@ def setting_of(
         lanes_per_set=plan.collecting.lanes_per_set,
         exploration=config.exploration,
     )
-    slot_us = worlds[0].slot_us
+    slot_us = episodes[0].world.slot_us
     assert slot_us is not None
-    return Setting(plan, collection, worlds, slot_us)
+    return Setting(plan, collection, episodes, slot_us)
 
 
 def trained(setting: Setting) -> Trainer:
