@@ -36,8 +36,11 @@ def test_it_installs_the_locked_packages_by_hash_and_all_packaged_folders() -> N
     copied = [words.split()[:-1] for name, words in instructions if name == "COPY"]
     sources = {source for each in copied for source in each}
     assert [source for source in sources if not (ROOT / source).exists()] == []
-    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    assert {name.partition(".")[0] for name in packages} | {"requirements.lock", "pyproject.toml"} <= sources
+    found = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]
+    assert {name.rstrip("*") for name in found["include"]} | {
+        "requirements.lock",
+        "pyproject.toml",
+    } <= sources
     installs = [command for name, command in instructions if name == "RUN" and "pip install" in command]
     assert "--require-hashes -r /tmp/build/requirements.lock" in installs[0]
     assert "--no-deps --no-build-isolation" in installs[1]
