@@ -158,7 +158,8 @@ def test_a_policy_that_leaves_the_folder_does_not_take_its_result_along(
 def test_a_run_that_hangs_is_stopped_after_its_time_and_names_the_line(
     harmful: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("ray_sim.interruption.LAST_S", 1.0)
+    for module in ("interruption", "experiments.run"):
+        monkeypatch.setattr(f"ray_sim.{module}.LAST_S", 1.0)
     run = ["run", *WEEK, "--policy", f"{harmful}:Hangs", "-o", "out", "--stop-after-s", "1"]
     assert main(run) == 1
     line = 1 + HARMFUL.splitlines().index("            pass")
