@@ -24,7 +24,7 @@ BUDGETS = {
     f"files under {SHORT} lines": 111,
     "modules in the longest import chain": 36,
     "lines of tests": 68_400,
-    "words of docs outside decisions": 93_500,
+    "words of docs outside decisions": 93_600,
 }
 
 
