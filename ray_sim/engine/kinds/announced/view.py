@@ -1,4 +1,4 @@
-"""What policies for announced jobs see: facts of the world, and observations at one decision."""
+"""The world as policies for announced jobs see it: facts, and observations at one decision."""
 
 from __future__ import annotations
 
