@@ -189,10 +189,11 @@ def _of_jobs(jobs: pl.DataFrame, wrong: BoolArray, what: str) -> Iterator[str]:
 
 
 def load_figures(held: IntArray, nodes: int, booked: IntArray | None, relaxed: int) -> LoadFigures:
-    """Compare the GPUs held in each round, (R,), of so many nodes with those booked.
+    """Compare the GPUs held in each round, (R,), with those booked.
 
     Parameters
     ----------
+    nodes : GPUs of the cluster
     booked : (R,) expected load in 1e-9 GPUs; None for policies that book nothing
     relaxed : C', in 1e-9 GPUs; without effect if nothing is booked
     """
