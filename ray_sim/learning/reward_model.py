@@ -194,7 +194,7 @@ class ModelledProgress:
         return self.model.speeds(self.kind[jobs][:, None], tasks[:, None])[:, 0]
 
     def on_reference_servers(self, servers: int) -> ModelledProgress:
-        """The same rule for a cluster of this number of servers; it has no reference servers of its own."""
+        """The same rule with this number of servers; it has no reference servers."""
         return replace(self, servers=servers)
 
 

@@ -146,8 +146,8 @@ def merged(
 ) -> Outlooks:
     """Distributions of points, (n,) each, in rounds; points that fall together are one.
 
-    ``row`` is the number of each point's distribution, ascending, below ``rows``. A signal never falls with the
-    duration: points in order of (arrival, duration) are in order of (arrival, signal, duration).
+    ``row`` is the number of each point's distribution, ascending, below ``rows``. A signal never falls as
+    the duration grows: points in order of (arrival, duration) are in order of (arrival, signal, duration).
     """
     keys = np.stack([row, arrival, duration])
     step = np.diff(keys)
