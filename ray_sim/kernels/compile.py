@@ -123,7 +123,6 @@ class _StoredCode(caching.CompileResultCacheImpl, caching.NullCache):  # type: i
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Stored code for these types; None where there is none that is whole and can be loaded here."""
-        target_context.refresh()
         try:
             found = read_private(self.path)
             seal, content = found[:_SEAL_BYTES], found[_SEAL_BYTES:]
