@@ -14,7 +14,7 @@ from ray_sim.engine.build_world import build_world
 from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.sites.fleet import Fleet, LocalFleet
 from ray_sim.engine.world import World
-from ray_sim.experiments.fanout import cluster as ray_cluster
+from ray_sim.experiments.fanout.connection import cluster as ray_cluster
 from ray_sim.model.cluster import ServerKind
 from ray_sim.model.job import ChunkProfile
 from ray_sim.model.streams import Streams

@@ -14,7 +14,7 @@ import yaml
 from benchmarks.burn import steps_per_cpu_s
 from benchmarks.figures import Figures
 from benchmarks.processes import command, cpu_seconds, descendants, idle_seconds
-from ray_sim.experiments.fanout import cluster
+from ray_sim.experiments.fanout.connection import cluster
 from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.scenario import parse_scenario
 from ray_sim.experiments.sweep import run_sweep

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ray_sim.lazy_names import lazy_names
 from ray_sim.siblings import ALWAYS, UnderRaySim, import_sibling
 
 if TYPE_CHECKING:
@@ -52,57 +52,4 @@ for _name in ALWAYS:
     import_sibling(_name)
 sys.meta_path.insert(0, UnderRaySim())
 
-_HOMES = {
-    "ChunkedDecision": "ray_sim.engine.kinds.chunked.decision",
-    "ChunkedPolicy": "ray_sim.engine.kinds.chunked.policy",
-    "ChunkedView": "ray_sim.engine.kinds.chunked.view",
-    "Decision": "ray_sim.engine.decision",
-    "Dispatch": "ray_sim.engine.kinds.chunked.decision",
-    "ElasticDecision": "ray_sim.engine.kinds.elastic.decision",
-    "ElasticPolicy": "ray_sim.engine.kinds.elastic.policy",
-    "ElasticView": "ray_sim.engine.kinds.elastic.view",
-    "Estimates": "ray_sim.engine.kinds.elastic.decision",
-    "NewKeys": "ray_sim.engine.kinds.chunked.decision",
-    "Parameter": "ray_sim.model.parameters",
-    "Policy": "ray_sim.engine.contract",
-    "PolicyContext": "ray_sim.engine.policy_context",
-    "PriorityPolicy": "ray_sim.policy_api.priority",
-    "RaySimError": "ray_sim.model.errors",
-    "RunResult": "ray_sim.model.result",
-    "Simulation": "ray_sim.engine.simulation",
-    "SweepResults": "ray_sim.experiments.sweep_results",
-    "Trim": "ray_sim.model.metrics",
-    "View": "ray_sim.engine.view",
-    "Wake": "ray_sim.engine.wake",
-    "Workload": "workloads.workload",
-    "build_world": "ray_sim.engine.build_world",
-    "compare": "ray_sim.interface.studies",
-    "convert": "ray_sim.interface.files",
-    "describe": "ray_sim.interface.files",
-    "kernel": "ray_sim.kernels.compile",
-    "load": "ray_sim.interface.files",
-    "load_cluster": "ray_sim.experiments.inputs.cluster_file",
-    "load_workload": "workloads.store",
-    "plan": "ray_sim.interface.studies",
-    "report": "ray_sim.interface.files",
-    "run": "ray_sim.interface.studies",
-    "simulate": "ray_sim.experiments.run",
-    "sweep": "ray_sim.interface.studies",
-}
-
-__all__ = list(_HOMES)
-__all__ += ["plots"]
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that `ray-sim --help` loads nothing heavy."""
-    if name == "plots":
-        return importlib.import_module("ray_sim.plots")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'ray_sim' has no attribute '{name}'")
-    return getattr(importlib.import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    """Names that completion offers, also before they are imported."""
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = lazy_names(__name__)

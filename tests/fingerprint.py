@@ -29,9 +29,9 @@ from ray_sim.contract.elastic_worlds import busy_bounded, busy_elastic, failing_
 from ray_sim.contract.rigid_worlds import busy_world, failing_world
 from ray_sim.engine.compiled import why_general
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.kinds.announced.policy import ANNOUNCED
-from ray_sim.engine.kinds.chunked.policy import CHUNKED
-from ray_sim.engine.kinds.elastic.policy import ELASTIC
+from ray_sim.engine.kinds.announced.jobs import ANNOUNCED
+from ray_sim.engine.kinds.chunked.jobs import CHUNKED
+from ray_sim.engine.kinds.elastic.jobs import ELASTIC
 from ray_sim.engine.placements import State
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World

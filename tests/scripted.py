@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.kinds.chunked.policy import CHUNKED
-from ray_sim.engine.kinds.elastic.policy import ELASTIC
+from ray_sim.engine.kinds.chunked.jobs import CHUNKED
+from ray_sim.engine.kinds.elastic.jobs import ELASTIC
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 

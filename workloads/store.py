@@ -7,6 +7,7 @@ other numbers, and it survives files that make polars' own reader panic.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -223,11 +224,19 @@ def _opened(file: IO[bytes], path: Source, names: Sequence[str] = tuple(SCHEMA))
     return source
 
 
+@dataclass(frozen=True, slots=True)
+class _ArrowStream:
+    """A table without its type, for which polars would import `pyarrow.compute`."""
+
+    table: pa.Table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
 def _frame(table: pa.Table) -> pl.DataFrame:
     """The columns of a table of Arrow."""
-    return pl.DataFrame(
-        [pl.Series(name, values) for name, values in zip(table.column_names, table.columns, strict=True)]
-    )
+    return pl.DataFrame(_ArrowStream(table)).rechunk()
 
 
 def read_provenance(path: Source) -> Provenance | None:

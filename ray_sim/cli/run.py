@@ -41,10 +41,11 @@ def run(
     """
     from ray_sim.cli.console import announcer, print_json, print_rows, progress, say
     from ray_sim.experiments.prepare import prepare
-    from ray_sim.experiments.results.stored_runs import result_rows
     from ray_sim.experiments.run import run_to_directory
     from ray_sim.interruption import interruptible
     from ray_sim.model.errors import RunStoppedError
+    from ray_sim.reports.tables import summary_rows
+    from workloads.describe import tally_rows
 
     prepared = prepare(scenario)
     identity = prepared.identity  # its errors come before a word of compilation
@@ -70,5 +71,5 @@ def run(
         summary = finished.result.summary.to_dict()
         print_json({"directory": str(finished.directory), "hash": identity.content_hash, "summary": summary})
     else:
-        rows = result_rows(finished.tally, finished.result.summary)
+        rows = [*tally_rows(finished.tally), *summary_rows(finished.result.summary)]
         print_rows([("result", finished.directory), *rows])

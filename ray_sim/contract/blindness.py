@@ -21,7 +21,7 @@ from ray_sim.contract.reachable_values import content_of
 from ray_sim.contract.subject import Subject
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.kinds.chunked.policy import CHUNKED
+from ray_sim.engine.kinds.chunked.jobs import CHUNKED
 from ray_sim.engine.policy_calls import named_failures
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.visible_columns import WHOLE_TRACE

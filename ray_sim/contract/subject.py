@@ -37,9 +37,9 @@ from ray_sim.contract.rigid_worlds import (
     with_longer_runs,
 )
 from ray_sim.engine.contract import GANGS, Policy
-from ray_sim.engine.kinds.announced.policy import ANNOUNCED
-from ray_sim.engine.kinds.chunked.policy import CHUNKED
-from ray_sim.engine.kinds.elastic.policy import ELASTIC
+from ray_sim.engine.kinds.announced.jobs import ANNOUNCED
+from ray_sim.engine.kinds.chunked.jobs import CHUNKED
+from ray_sim.engine.kinds.elastic.jobs import ELASTIC
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.model.result import RunResult

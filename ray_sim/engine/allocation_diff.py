@@ -1,7 +1,7 @@
 """Changes from current placements to target placements.
 
-Policies import `changes_to_target` from `ray_sim.policy_api` as `allocation_changes`. A running job that
-is in the changes restarts, so a job that holds its target must stay out of them.
+Policies import `allocation_changes` from `ray_sim.policy_api`. A running job that is in the changes
+restarts, so a job that holds its target must stay out of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ray_sim.kernels.core.job_rows import Rows, find_differing
 from ray_sim.model.units import BoolArray, IntArray
 
 
-def changes_to_target(
+def allocation_changes(
     placements: VisiblePlacements, jobs: IntArray, target: Rows, again: BoolArray | None = None
 ) -> Changes | None:
     """Changes of the jobs whose placements differ from their target; None if there are none.

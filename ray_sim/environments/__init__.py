@@ -6,10 +6,10 @@ The import registers `ray_sim/Placement-v0` and `ray_sim/Queue-v0` where gymnasi
 
 from __future__ import annotations
 
-import importlib
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from ray_sim.lazy_names import lazy_names
 from ray_sim.model.errors import MissingPackageError
 
 if TYPE_CHECKING:
@@ -34,18 +34,7 @@ ENVIRONMENTS = {
 }
 """Entry points of the environment and of its vector, by id."""
 
-_HOMES = {
-    "Episode": "ray_sim.environments.episodes",
-    "FlatObservations": "ray_sim.environments.wrappers",
-    "Interval": "ray_sim.environments.rewards",
-    "PlacementAgent": "ray_sim.agents.agent",
-    "PlacementEnv": "ray_sim.environments.placement",
-    "QueueAgent": "ray_sim.agents.agent",
-    "QueueEnv": "ray_sim.environments.queue",
-    "scenario_episodes": "ray_sim.environments.episodes",
-}
-
-__all__ = list(_HOMES)
+_get, __dir__, __all__ = lazy_names(__name__)
 __all__ += ["ENVIRONMENTS", "register_envs"]
 
 
@@ -64,10 +53,8 @@ if find_spec("gymnasium") is not None:
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'ray_sim.environments' has no attribute '{name}'")
     try:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        return _get(name)
     except ModuleNotFoundError as error:
         if error.name == "gymnasium":
             raise MissingPackageError(f"{name} needs gymnasium: pip install 'ray_sim[gym]'") from error

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import polars as pl
 
-from ray_sim.engine.actors.scheduler import run_on_actors
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.compiled import Progress
 from ray_sim.engine.contract import Policy
@@ -20,7 +19,6 @@ from ray_sim.engine.run import run_world
 from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.snapshots import Keeper
 from ray_sim.engine.world import World
-from ray_sim.experiments.announced_audit import audit_run, check_audited
 from ray_sim.experiments.inputs.server_files import split_world
 from ray_sim.experiments.results.result_files import encode_result
 from ray_sim.experiments.run_identity import Base, HashedInputs, RunIdentity
@@ -112,12 +110,16 @@ class Prepared:
         read = time.perf_counter()
         world = self.world
         if scenario.audit is not None:
+            from ray_sim.experiments.announced_audit import check_audited
+
             check_audited(world)
         trim = None if scenario.trim is None else scenario.trim.trim
         seed, sites = scenario.seed, scenario.sites
         new_policy = partial(_identified_policy, identity)
         with contained(f"policy '{scenario.policy}'"):
             if scenario.fleet == "actors":
+                from ray_sim.engine.actors.scheduler import run_on_actors
+
                 result = run_on_actors(
                     world, new_policy, seed=seed, sites=sites, trim=trim, progress=progress, keeper=keeper,
                     label=label,
@@ -158,6 +160,8 @@ def start(scenario: Scenario, world: World) -> None:
     RunFailedError : the policy fails to start
     """
     if scenario.audit is not None:
+        from ray_sim.experiments.announced_audit import check_audited
+
         check_audited(world)
     with contained(f"policy '{scenario.policy}'"), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the run gives them
@@ -225,6 +229,8 @@ def audited(
     trim: Trim | None,
 ) -> RunResult:
     """The result with an audit in its summary."""
+    from ray_sim.experiments.announced_audit import audit_run
+
     audit = audit_run(world, new_policy, result, request, seed=seed, trim=trim)
     figures = result.summary.figures_as(AnnouncedFigures)
     assert figures is not None, "an audit is about announced jobs"

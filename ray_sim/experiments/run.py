@@ -18,9 +18,6 @@ from ray_sim.engine.compiled import Progress
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import run_world
 from ray_sim.engine.snapshots import UnfitSnapshotError
-from ray_sim.experiments.announced_audit import check_audited
-from ray_sim.experiments.fanout import check_address
-from ray_sim.experiments.fanout import cluster as ray_cluster
 from ray_sim.experiments.fanout.witness import last_words
 from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.experiments.inputs.server_files import split_world, with_server_files
@@ -97,6 +94,8 @@ def simulate(
     )
     new_policy = _policy_maker(policy, params or {}, audit)
     if audit is not None:
+        from ray_sim.experiments.announced_audit import check_audited
+
         check_audited(facts)
     with shown_progress("simulate, jobs", progress) as report:
         result = run_world(facts, new_policy(), seed=seed, sites=sites, trim=trim, progress=report)
@@ -161,8 +160,11 @@ def run_to_directory(
     name = scenario.policy.rpartition(":")[2]
     directory = out or Path("runs") / f"{name}-{identity.content_hash[:SHORT]}"
     prepare_target(directory)  # refuse an unusable result directory before simulating
-    check_address(address)
     on_actors = scenario.fleet == "actors"
+    if on_actors or address != "local":
+        from ray_sim.experiments.fanout.connection import check_address, cluster
+
+        check_address(address)
     stop_at = time.monotonic() + (stop_after_s or math.inf)
     over = "" if stop_after_s is None else f", or it ran on after --stop-after-s {stop_after_s:g}"
     ended = "its policy crashed or ended it, or it was killed"
@@ -187,7 +189,7 @@ def run_to_directory(
         if on_actors:
             start(scenario, prepared.world)  # errors of the policy come before Ray starts
         try:
-            with ray_cluster(address, announce) if on_actors else nullcontext():
+            with cluster(address, announce) if on_actors else nullcontext():
                 finished = prepared.run(progress, snapshot, entry_of(identity).label if on_actors else name)
         except UnfitSnapshotError as unfit:
             raise InvalidInputError(f"{snapshot.path}: {unfit}; {START_ANEW}") from unfit

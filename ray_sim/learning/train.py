@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ray_sim.experiments.fanout import check_address
+from ray_sim.experiments.fanout.connection import check_address
 from ray_sim.learning.collection import Collected, Collectors, Guide, LocalCollectors, Unit
 from ray_sim.learning.curves import Point
 from ray_sim.learning.ray_collectors import ray_collectors

@@ -25,105 +25,72 @@ state and loops       State, kernel
 
 from __future__ import annotations
 
-from ray_sim.engine.allocation_diff import changes_to_target as allocation_changes
-from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import NO_JOBS, Decision, QueueLevels
-from ray_sim.engine.equivalent_servers import keeping_places
-from ray_sim.engine.job_queue import JobQueue
-from ray_sim.engine.kinds.announced.bounds import StatementBounds
-from ray_sim.engine.kinds.announced.decision import AnnouncedDecision, Charges, Launches
-from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
-from ray_sim.engine.kinds.announced.rounds import longest_rounds, signals, statements_in_rounds
-from ray_sim.engine.kinds.announced.view import AnnouncedContext, AnnouncedView
-from ray_sim.engine.kinds.chunked.context import ChunkedContext
-from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch, NewKeys
-from ray_sim.engine.kinds.chunked.increment_query import IncrementQuery, Offers, Rule
-from ray_sim.engine.kinds.chunked.policy import ChunkedPolicy
-from ray_sim.engine.kinds.chunked.view import ChunkedView, ChunkWork, UndispatchedChunks, WorkerLoads
-from ray_sim.engine.kinds.elastic.context import ElasticContext
-from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
-from ray_sim.engine.kinds.elastic.policy import ElasticPolicy
-from ray_sim.engine.kinds.elastic.view import ElasticView, Losses
-from ray_sim.engine.placements import State, VisiblePlacements
-from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.view import View
-from ray_sim.engine.visible_columns import WHOLE_TRACE, JobColumns
-from ray_sim.engine.wake import Wake
-from ray_sim.kernels.chunked.increments import DispatchedChunks
-from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import ALL_REDUCE, PARAMETER_SERVER, WORKER
-from ray_sim.kernels.core.job_rows import Rows
-from ray_sim.kernels.core.placement import RULE_NAMES
-from ray_sim.kernels.core.replay_state import Order
-from ray_sim.model.parameters import Parameter
-from ray_sim.model.progress_rule import PlacementTable
-from ray_sim.model.quotes import Quotes, Refusal
-from ray_sim.model.statement import Outlooks, Statements
-from ray_sim.model.streams import Streams
-from ray_sim.model.welfare_audit import AuditedJobs, MechanismRecord
-from ray_sim.policy_api.priority import PLACEMENT, PriorityPolicy, backfill
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ALL_REDUCE",
-    "NO_JOBS",
-    "PARAMETER_SERVER",
-    "PLACEMENT",
-    "RULE_NAMES",
-    "WHOLE_TRACE",
-    "WORKER",
-    "AnnouncedContext",
-    "AnnouncedDecision",
-    "AnnouncedPolicy",
-    "AnnouncedView",
-    "AuditedJobs",
-    "Charges",
-    "ChunkWork",
-    "ChunkedContext",
-    "ChunkedDecision",
-    "ChunkedPolicy",
-    "ChunkedView",
-    "Decision",
-    "Dispatch",
-    "DispatchedChunks",
-    "ElasticContext",
-    "ElasticDecision",
-    "ElasticPolicy",
-    "ElasticView",
-    "Estimates",
-    "IncrementQuery",
-    "JobColumns",
-    "JobQueue",
-    "Launches",
-    "Losses",
-    "MechanismRecord",
-    "NewKeys",
-    "Offers",
-    "Order",
-    "Outlooks",
-    "Parameter",
-    "PlacementTable",
-    "Policy",
-    "PolicyContext",
-    "PriorityPolicy",
-    "QueueLevels",
-    "Quotes",
-    "Refusal",
-    "Rows",
-    "Rule",
-    "State",
-    "StatementBounds",
-    "Statements",
-    "Streams",
-    "UndispatchedChunks",
-    "View",
-    "VisiblePlacements",
-    "Wake",
-    "WorkerLoads",
-    "allocation_changes",
-    "backfill",
-    "keeping_places",
-    "kernel",
-    "longest_rounds",
-    "signals",
-    "statements_in_rounds",
-]
+from ray_sim.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from ray_sim.engine.allocation_diff import allocation_changes as allocation_changes
+    from ray_sim.engine.contract import Policy as Policy
+    from ray_sim.engine.decision import NO_JOBS as NO_JOBS
+    from ray_sim.engine.decision import Decision as Decision
+    from ray_sim.engine.decision import QueueLevels as QueueLevels
+    from ray_sim.engine.equivalent_servers import keeping_places as keeping_places
+    from ray_sim.engine.job_queue import JobQueue as JobQueue
+    from ray_sim.engine.kinds.announced.bounds import StatementBounds as StatementBounds
+    from ray_sim.engine.kinds.announced.decision import AnnouncedDecision as AnnouncedDecision
+    from ray_sim.engine.kinds.announced.decision import Charges as Charges
+    from ray_sim.engine.kinds.announced.decision import Launches as Launches
+    from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy as AnnouncedPolicy
+    from ray_sim.engine.kinds.announced.rounds import longest_rounds as longest_rounds
+    from ray_sim.engine.kinds.announced.rounds import signals as signals
+    from ray_sim.engine.kinds.announced.rounds import statements_in_rounds as statements_in_rounds
+    from ray_sim.engine.kinds.announced.view import AnnouncedContext as AnnouncedContext
+    from ray_sim.engine.kinds.announced.view import AnnouncedView as AnnouncedView
+    from ray_sim.engine.kinds.chunked.context import ChunkedContext as ChunkedContext
+    from ray_sim.engine.kinds.chunked.decision import ChunkedDecision as ChunkedDecision
+    from ray_sim.engine.kinds.chunked.decision import Dispatch as Dispatch
+    from ray_sim.engine.kinds.chunked.decision import NewKeys as NewKeys
+    from ray_sim.engine.kinds.chunked.increment_query import IncrementQuery as IncrementQuery
+    from ray_sim.engine.kinds.chunked.increment_query import Offers as Offers
+    from ray_sim.engine.kinds.chunked.increment_query import Rule as Rule
+    from ray_sim.engine.kinds.chunked.policy import ChunkedPolicy as ChunkedPolicy
+    from ray_sim.engine.kinds.chunked.view import ChunkedView as ChunkedView
+    from ray_sim.engine.kinds.chunked.view import ChunkWork as ChunkWork
+    from ray_sim.engine.kinds.chunked.view import UndispatchedChunks as UndispatchedChunks
+    from ray_sim.engine.kinds.chunked.view import WorkerLoads as WorkerLoads
+    from ray_sim.engine.kinds.elastic.context import ElasticContext as ElasticContext
+    from ray_sim.engine.kinds.elastic.decision import ElasticDecision as ElasticDecision
+    from ray_sim.engine.kinds.elastic.decision import Estimates as Estimates
+    from ray_sim.engine.kinds.elastic.policy import ElasticPolicy as ElasticPolicy
+    from ray_sim.engine.kinds.elastic.view import ElasticView as ElasticView
+    from ray_sim.engine.kinds.elastic.view import Losses as Losses
+    from ray_sim.engine.placements import State as State
+    from ray_sim.engine.placements import VisiblePlacements as VisiblePlacements
+    from ray_sim.engine.policy_context import PolicyContext as PolicyContext
+    from ray_sim.engine.view import View as View
+    from ray_sim.engine.visible_columns import WHOLE_TRACE as WHOLE_TRACE
+    from ray_sim.engine.visible_columns import JobColumns as JobColumns
+    from ray_sim.engine.wake import Wake as Wake
+    from ray_sim.kernels.chunked.increments import DispatchedChunks as DispatchedChunks
+    from ray_sim.kernels.compile import kernel as kernel
+    from ray_sim.kernels.core.arrays import ALL_REDUCE as ALL_REDUCE
+    from ray_sim.kernels.core.arrays import PARAMETER_SERVER as PARAMETER_SERVER
+    from ray_sim.kernels.core.arrays import WORKER as WORKER
+    from ray_sim.kernels.core.job_rows import Rows as Rows
+    from ray_sim.kernels.core.placement import RULE_NAMES as RULE_NAMES
+    from ray_sim.kernels.core.replay_state import Order as Order
+    from ray_sim.model.parameters import Parameter as Parameter
+    from ray_sim.model.progress_rule import PlacementTable as PlacementTable
+    from ray_sim.model.quotes import Quotes as Quotes
+    from ray_sim.model.quotes import Refusal as Refusal
+    from ray_sim.model.statement import Outlooks as Outlooks
+    from ray_sim.model.statement import Statements as Statements
+    from ray_sim.model.streams import Streams as Streams
+    from ray_sim.model.welfare_audit import AuditedJobs as AuditedJobs
+    from ray_sim.model.welfare_audit import MechanismRecord as MechanismRecord
+    from ray_sim.policy_api.priority import PLACEMENT as PLACEMENT
+    from ray_sim.policy_api.priority import PriorityPolicy as PriorityPolicy
+    from ray_sim.policy_api.priority import backfill as backfill
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

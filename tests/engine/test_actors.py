@@ -30,7 +30,7 @@ from ray_sim.engine.sites.site import Site, SiteFacts
 from ray_sim.engine.sites.site_actor import SiteActor
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
-from ray_sim.experiments.fanout import cluster
+from ray_sim.experiments.fanout.connection import cluster
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError, RunStoppedError
 from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.registry import create_policy, policy_infos

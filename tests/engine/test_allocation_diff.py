@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.engine.allocation_diff import changes_to_target
+from ray_sim.engine.allocation_diff import allocation_changes
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.run import run_world
 from ray_sim.engine.view import View
@@ -26,12 +26,12 @@ def test_only_jobs_that_hold_something_else_change() -> None:
     def decide(view: View) -> Decision:
         jobs = np.union1d(view.waiting, view.running)
         if view.reviewed:
-            changes = changes_to_target(view.placements, jobs, after, again)
+            changes = allocation_changes(view.placements, jobs, after, again)
             assert changes is not None
             seen.append((changes.job.tolist(), changes.ptr.tolist(), changes.tasks.tolist()))
             return Decision(changes=changes)
-        changes = changes_to_target(view.placements, jobs, before) if len(jobs) == 4 else None
-        assert changes_to_target(view.placements, jobs, _nothing(len(jobs))) is None
+        changes = allocation_changes(view.placements, jobs, before) if len(jobs) == 4 else None
+        assert allocation_changes(view.placements, jobs, _nothing(len(jobs))) is None
         return Decision(changes=changes, review_us=1_000_000)
 
     world = elastic_world([0] * 4, [profile()] * 4, [20], {"horizon_s": 2})

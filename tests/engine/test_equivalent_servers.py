@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.engine.allocation_diff import changes_to_target
+from ray_sim.engine.allocation_diff import allocation_changes
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.equivalent_servers import keeping_places, kinds_of_servers
 from ray_sim.engine.placements import VisiblePlacements
@@ -35,7 +35,7 @@ def holding(placements: Sequence[Placement], servers: int = 4) -> VisiblePlaceme
 
     def decide(view: View) -> Decision:
         held.append(view.placements)
-        return Decision(changes=changes_to_target(view.placements, view.arrived, rows(*placements)))
+        return Decision(changes=allocation_changes(view.placements, view.arrived, rows(*placements)))
 
     world = elastic_world([0] * len(jobs), jobs, [40] * servers)
     simulation = Simulation(world, scripted(decide, elastic=True))
@@ -114,7 +114,7 @@ def loads(target: Rows, kind: IntArray) -> list[tuple[object, ...]]:
 def unchanged(placed: VisiblePlacements, target: Rows) -> int:
     """Jobs with placements that keep them."""
     n = len(target.ptr) - 1
-    changes = changes_to_target(placed, np.arange(n), target)
+    changes = allocation_changes(placed, np.arange(n), target)
     changed = set() if changes is None else set(changes.job.tolist())
     held = np.flatnonzero(np.diff(placed.rows_of(np.arange(n)).ptr))
     return len(set(held.tolist()) - changed)

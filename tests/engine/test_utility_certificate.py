@@ -10,8 +10,8 @@ import pytest
 
 from ray_sim.contract.elastic_worlds import busy_elastic, failing_elastic
 from ray_sim.engine.build_world import build_world
-from ray_sim.engine.kinds.announced.policy import ANNOUNCED
-from ray_sim.engine.kinds.chunked.policy import CHUNKED
+from ray_sim.engine.kinds.announced.jobs import ANNOUNCED
+from ray_sim.engine.kinds.chunked.jobs import CHUNKED
 from ray_sim.engine.kinds.elastic.limits import certify_world_utility
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World

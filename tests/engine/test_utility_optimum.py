@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ray_sim.engine.build_world import build_world
-from ray_sim.engine.kinds.chunked.policy import CHUNKED
+from ray_sim.engine.kinds.chunked.jobs import CHUNKED
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World

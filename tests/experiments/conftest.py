@@ -134,7 +134,7 @@ def at_desk(desk: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def ray_cluster(desk: Path) -> Iterator[None]:
     """Ray, started at the desk so that workers find mine.py; a sweep in this process joins it."""
-    from ray_sim.experiments.fanout import cluster
+    from ray_sim.experiments.fanout.connection import cluster
 
     with ExitStack() as stack:
         with chdir(desk):

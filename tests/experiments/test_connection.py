@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 IN_RAY = """
 from pathlib import Path
-from ray_sim.experiments.fanout import cluster
+from ray_sim.experiments.fanout.connection import cluster
 with cluster("local"):
     from ray._private.worker import _global_node
     session = Path(_global_node.get_session_dir_path())

@@ -19,7 +19,7 @@ DELAY = "RAY_testing_asio_delay_us"
 SLOW = {DELAY: "NodeInfoGcsService.grpc_server.RegisterNode=100000000:100000000"}
 ONE_SLOW_START = f"""
 import os
-from ray_sim.experiments.fanout import cluster
+from ray_sim.experiments.fanout.connection import cluster
 
 def announce(text):
     print(text)

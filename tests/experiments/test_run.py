@@ -13,7 +13,6 @@ from ray_sim.experiments.inputs.announcement_file import load_announcement_draws
 from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.experiments.prepare import prepare, realise
-from ray_sim.experiments.results.stored_runs import result_rows
 from ray_sim.experiments.run import simulate
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, parse_scenario
@@ -23,6 +22,7 @@ from ray_sim.policies.fifo import Fifo
 from tests.figures import welfare_of
 from workloads.announcements.announce import announce
 from workloads.convert import convert
+from workloads.describe import tally_rows
 from workloads.layers.fill import EnrichmentLayer, fill_file
 from workloads.store import frame_to_table, load_workload, read_frame, write_workload
 from workloads.synthetic.arrivals import ArrivalKind
@@ -147,7 +147,7 @@ def test_a_realised_workload_runs_and_the_manifest_counts_what_was_left_out(at_d
     }
     assert manifest["inputs"]["workload"] == {**workload, "window": [0.0, end_s], "load_scale": 2.0}
     assert len(finished.result.jobs) == 15
-    assert ("left out, unsuccessful", 10) in result_rows(finished.tally, finished.result.summary)
+    assert ("left out, unsuccessful", 10) in tally_rows(finished.tally)
 
 
 def test_a_window_of_a_synthetic_workload_is_cut_from_the_draw(at_desk: Path) -> None:
@@ -175,9 +175,7 @@ def test_infeasible_jobs_are_left_out_and_counted(at_desk: Path) -> None:
     assert tally["read"] == 40
     assert 0 < tally["infeasible"] < 40
     assert tally["replayed"] == len(finished.result.jobs) == 40 - tally["infeasible"]
-    assert ("left out, infeasible", tally["infeasible"]) in result_rows(
-        finished.tally, finished.result.summary
-    )
+    assert ("left out, infeasible", tally["infeasible"]) in tally_rows(finished.tally)
     inputs = json.loads(finished.files()["manifest.json"])["inputs"]
     assert inputs["training_sha256"] == load_training_draws("pd_ors").sha256
 

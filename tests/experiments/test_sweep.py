@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.fanout import fan_out
+from ray_sim.experiments.fanout.driver import fan_out
 from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results.result_files import read_result
 from ray_sim.experiments.results.store import ResultStore

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from benchmarks.processes import descendants
-from ray_sim.experiments.fanout import cluster
+from ray_sim.experiments.fanout.connection import cluster
 from ray_sim.learning.curves import Point
 from ray_sim.learning.train import TrainingReport, run_training
 from tests.learning.small_training import contents, parsed, written

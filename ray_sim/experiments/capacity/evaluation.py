@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ray_sim.experiments.capacity.request import PlanRequest
-from ray_sim.experiments.fanout import cluster
+from ray_sim.experiments.fanout.connection import cluster
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario

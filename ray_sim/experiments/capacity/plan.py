@@ -12,7 +12,7 @@ from ray_sim.experiments.capacity.proof import Bound, Proofs
 from ray_sim.experiments.capacity.report import PlanReport, Point, PolicyPlan
 from ray_sim.experiments.capacity.request import PlanRequest
 from ray_sim.experiments.capacity.search import cheapest, contradictions, first, within, witnesses
-from ray_sim.experiments.fanout import check_address
+from ray_sim.experiments.fanout.connection import check_address
 from ray_sim.experiments.rehearsal import Rehearsal
 from ray_sim.experiments.results.result_files import json_bytes
 from ray_sim.experiments.run_identity import SHORT, HashedInputs

@@ -60,7 +60,7 @@ def main(request: CheckRequest) -> None:
 
 def _run(request: CheckRequest, send: Send) -> None:
     from ray_sim.contract.suite import clauses, outcomes
-    from ray_sim.experiments.fanout import cluster
+    from ray_sim.experiments.fanout.connection import cluster
     from ray_sim.experiments.scenario import key_values
 
     send({"busy": "constructing the policy"})

@@ -63,13 +63,9 @@ class StoredRun:
             raise InvalidInputError(f"{MANIFEST}: jobs: damaged; {REMEDY}") from error
         return [
             *((name, self.manifest[name]) for name in shown if self.manifest[name] not in (None, {})),
-            *result_rows(tally, self.summary),
+            *tally_rows(tally),
+            *summary_rows(self.summary),
         ]
-
-
-def result_rows(tally: Tally, summary: Summary) -> list[tuple[str, object]]:
-    """Label and value of each line of a result in the printed table."""
-    return [*tally_rows(tally), *summary_rows(summary)]
 
 
 @dataclass(frozen=True, slots=True)

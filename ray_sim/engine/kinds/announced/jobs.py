@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from ray_sim.engine.contract import Policy
-from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.kinds.announced.misreports import PARAMETERS as MISREPORTS
-from ray_sim.engine.kinds.announced.policy import ANNOUNCED, AnnouncedPolicy
-from ray_sim.engine.kinds.announced.run import AnnouncedRun
 from ray_sim.engine.kinds.base import JobKind, KindParameter
-from ray_sim.engine.kinds.facts import WorldSetting
-from ray_sim.engine.run_core import RunCore
-from ray_sim.engine.world import World
 from ray_sim.model.parameters import Parameter
-from ray_sim.model.streams import Streams
-from ray_sim.model.units import IntArray
+
+if TYPE_CHECKING:
+    from ray_sim.engine.contract import Policy
+    from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
+    from ray_sim.engine.kinds.announced.run import AnnouncedRun
+    from ray_sim.engine.kinds.facts import WorldSetting
+    from ray_sim.engine.run_core import RunCore
+    from ray_sim.engine.world import World
+    from ray_sim.model.streams import Streams
+    from ray_sim.model.units import IntArray
+
+ANNOUNCED = "announced"
+"""Value of `Policy.schedules` of policies for announced jobs."""
 
 _SOURCE = "docs/models/posted_price.md#problem; Babaioff et al., section 2"
 
@@ -98,10 +103,16 @@ class AnnouncedJobs(JobKind):
 
     def facts(self, setting: WorldSetting) -> AnnouncedFacts:
         """Make the facts of a world, see `AnnouncedFacts`."""
+        from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
+
         return AnnouncedFacts.of(setting)
 
     def start(self, core: RunCore, policy: Policy, streams: Streams) -> AnnouncedRun:
         """Start a run."""
+        from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
+        from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
+        from ray_sim.engine.kinds.announced.run import AnnouncedRun
+
         assert isinstance(policy, AnnouncedPolicy), "takes ANNOUNCED"
         return AnnouncedRun(core, AnnouncedFacts.in_world(core.world), policy)
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from ray_sim.certificates.jct import JctLimits
-from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.base import JobKind, KindParameter
-from ray_sim.engine.kinds.chunked.deadlines import deadlines_us
-from ray_sim.engine.kinds.chunked.facts import ChunkFacts
-from ray_sim.engine.kinds.chunked.jct_limits import chunk_limits
-from ray_sim.engine.kinds.chunked.policy import CHUNKED
-from ray_sim.engine.kinds.chunked.run import ChunkedRun
-from ray_sim.engine.kinds.facts import WorldSetting
-from ray_sim.engine.run_core import RunCore
-from ray_sim.engine.world import World
 from ray_sim.model.parameters import MAX_FACTOR, Parameter
-from ray_sim.model.streams import Streams
-from ray_sim.model.units import IntArray
+
+if TYPE_CHECKING:
+    from ray_sim.certificates.jct import JctLimits
+    from ray_sim.engine.contract import Policy
+    from ray_sim.engine.kinds.chunked.facts import ChunkFacts
+    from ray_sim.engine.kinds.chunked.run import ChunkedRun
+    from ray_sim.engine.kinds.facts import WorldSetting
+    from ray_sim.engine.run_core import RunCore
+    from ray_sim.engine.world import World
+    from ray_sim.model.streams import Streams
+    from ray_sim.model.units import IntArray
+
+CHUNKED = "chunked"
+"""Value of `Policy.schedules` of policies that dispatch chunks."""
 
 
 class ChunkedJobs(JobKind):
@@ -96,14 +99,23 @@ class ChunkedJobs(JobKind):
 
     def facts(self, setting: WorldSetting) -> ChunkFacts:
         """Make the facts of a world with the deadlines of its jobs, see `ChunkFacts`."""
+        from ray_sim.engine.kinds.chunked.deadlines import deadlines_us
+        from ray_sim.engine.kinds.chunked.facts import ChunkFacts
+
         facts, factor = ChunkFacts.of(setting), setting.values["deadline_factor"]
         assert factor is None or isinstance(factor, float)
         return replace(facts, due_us=deadlines_us(setting.table, facts.at_speed_one, factor))
 
     def start(self, core: RunCore, policy: Policy, streams: Streams) -> ChunkedRun:
         """Start a run."""
+        from ray_sim.engine.kinds.chunked.facts import ChunkFacts
+        from ray_sim.engine.kinds.chunked.run import ChunkedRun
+
         return ChunkedRun(core, ChunkFacts.in_world(core.world))
 
     def jct_limits(self, world: World, jobs: IntArray) -> JctLimits:
         """Chunks on the workers of their partition, and in its cloud."""
+        from ray_sim.engine.kinds.chunked.facts import ChunkFacts
+        from ray_sim.engine.kinds.chunked.jct_limits import chunk_limits
+
         return chunk_limits(world, ChunkFacts.in_world(world), jobs)

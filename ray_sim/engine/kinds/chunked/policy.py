@@ -6,10 +6,8 @@ from typing import ClassVar
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.chunked.context import ChunkedContext
+from ray_sim.engine.kinds.chunked.jobs import CHUNKED
 from ray_sim.engine.kinds.chunked.view import ChunkedView
-
-CHUNKED = "chunked"
-"""Value of `Policy.schedules` of policies that dispatch chunks."""
 
 
 class ChunkedPolicy(Policy[ChunkedContext, ChunkedView]):

@@ -8,24 +8,27 @@ changes results.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.kinds.base import BOUND_CELLS, JobKind, KindParameter
-from ray_sim.engine.kinds.elastic.facts import ElasticFacts
-from ray_sim.engine.kinds.elastic.limits import certify_world_utility, training_jct_limits
-from ray_sim.engine.kinds.elastic.policy import ELASTIC, ElasticPolicy
 from ray_sim.engine.kinds.elastic.rules import StepTimeRule
-from ray_sim.engine.kinds.elastic.run import ElasticRun
-from ray_sim.engine.kinds.elastic.slot_jobs import check_optimum
-from ray_sim.engine.kinds.facts import WorldSetting
-from ray_sim.engine.run_core import RunCore
-from ray_sim.engine.world import World
 from ray_sim.model.parameter_blocks import AS_WORLD, BlockRule
 from ray_sim.model.parameters import MAX_FACTOR, Parameter, Value
-from ray_sim.model.result import UtilityCertificate
-from ray_sim.model.streams import Streams
-from ray_sim.model.units import BoolArray, IntArray
+
+if TYPE_CHECKING:
+    from ray_sim.certificates.jct import JctLimits, NoJctLimits
+    from ray_sim.engine.kinds.elastic.facts import ElasticFacts
+    from ray_sim.engine.kinds.elastic.run import ElasticRun
+    from ray_sim.engine.kinds.facts import WorldSetting
+    from ray_sim.engine.run_core import RunCore
+    from ray_sim.engine.world import World
+    from ray_sim.model.result import UtilityCertificate
+    from ray_sim.model.streams import Streams
+    from ray_sim.model.units import BoolArray, IntArray
+
+ELASTIC = "elastic"
+"""Value of `Policy.schedules` of policies that decide how many workers and parameter servers jobs get."""
 
 PARAMETERS = tuple(
     KindParameter(each, "is about elastic jobs")
@@ -92,10 +95,17 @@ class ElasticJobs(JobKind):
 
     def facts(self, setting: WorldSetting) -> ElasticFacts:
         """Make the facts of a world, see `ElasticFacts`."""
+        from ray_sim.engine.kinds.elastic.facts import ElasticFacts
+
         return ElasticFacts.of(setting, self._rule)
 
     def start(self, core: RunCore, policy: Policy, streams: Streams) -> ElasticRun:
         """Start a run. A policy for gangs gives every job the workers and parameter servers it asks for."""
+        from ray_sim.engine.kinds.elastic.facts import ElasticFacts
+        from ray_sim.engine.kinds.elastic.policy import ElasticPolicy
+        from ray_sim.engine.kinds.elastic.run import ElasticRun
+        from ray_sim.engine.kinds.elastic.slot_jobs import check_optimum
+
         check_optimum(core.world)
         blocks = policy.parameter_blocks if isinstance(policy, ElasticPolicy) else AS_WORLD
         return ElasticRun(core, ElasticFacts.in_world(core.world), streams, blocks)
@@ -108,10 +118,14 @@ class ElasticJobs(JobKind):
 
     def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits:
         """See `training_jct_limits`."""
+        from ray_sim.engine.kinds.elastic.limits import training_jct_limits
+
         return training_jct_limits(world, jobs)
 
     def certify_utility(
         self, world: World, earned: float | None, counted: BoolArray | None
     ) -> UtilityCertificate | None:
         """See `certify_world_utility`."""
+        from ray_sim.engine.kinds.elastic.limits import certify_world_utility
+
         return certify_world_utility(world, earned, counted)

@@ -6,11 +6,9 @@ from typing import ClassVar
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.elastic.context import ElasticContext
+from ray_sim.engine.kinds.elastic.jobs import ELASTIC
 from ray_sim.engine.kinds.elastic.view import ElasticView
 from ray_sim.model.parameter_blocks import AS_WORLD, BlockRule
-
-ELASTIC = "elastic"
-"""Value of `Policy.schedules` of policies that decide how many workers and parameter servers jobs get."""
 
 
 class ElasticPolicy(Policy[ElasticContext, ElasticView]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ray_sim.engine.kinds.base import KindParameter
 from ray_sim.model.dealt_loads import DealtLoads
@@ -17,7 +17,9 @@ from ray_sim.model.parameter_blocks import EVEN, BlockRule
 from ray_sim.model.parameters import Parameter, Value
 from ray_sim.model.training_progress import Nic, SpeedProgress, pd_ors_progress, placement_progress
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.solvers.training_limits import ServerPool, TrainingLimits, pd_ors_limits, placement_limits
+
+if TYPE_CHECKING:
+    from ray_sim.solvers.training_limits import ServerPool, TrainingLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,8 @@ class PlacementRule(StepTimeRule):
         self, profile: TrainingProfile, jobs: IntArray, pool: ServerPool, values: Mapping[str, Value]
     ) -> TrainingLimits | None:
         """See `placement_limits`."""
+        from ray_sim.solvers.training_limits import placement_limits
+
         return placement_limits(profile, jobs, pool, _nic(values))
 
 
@@ -191,4 +195,6 @@ class PdOrsRule(StepTimeRule):
         self, profile: TrainingProfile, jobs: IntArray, pool: ServerPool, values: Mapping[str, Value]
     ) -> TrainingLimits | None:
         """See `pd_ors_limits`."""
+        from ray_sim.solvers.training_limits import pd_ors_limits
+
         return pd_ors_limits(profile, jobs, pool)
