@@ -95,10 +95,12 @@ class CheckedSimulation(Simulation):
         check_books(self.core, max(self._now, 0), self.arrivals, self._kind.used)
 
 
-def checked_run(world: World, policy: Policy, *, sites: int = 1) -> RunResult:
+def checked_run(
+    world: World, policy: Policy, *, sites: int = 1, loop: type[Simulation] = CheckedSimulation
+) -> RunResult:
     """Run a policy to the end in the general loop with books that are checked; raises as `check_books`."""
     fleet = fleet_of(world, sites, always=sites > 1)
-    run = GeneralRun(world, policy, seed=0, fleet=fleet, loop=CheckedSimulation)
+    run = GeneralRun(world, policy, seed=0, fleet=fleet, loop=loop)
     while run.decide_once():
         pass
     return run.result(None, "asked for")

@@ -13,7 +13,7 @@ from ray_sim.contract.announced_worlds import (
     misreporting,
     with_longer_durations,
 )
-from ray_sim.contract.books import checked_run
+from ray_sim.contract.books import CheckedSimulation, checked_run
 from ray_sim.contract.chunked_worlds import (
     EdgeCase,
     busy_chunks,
@@ -40,6 +40,7 @@ from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.kinds.announced.jobs import ANNOUNCED
 from ray_sim.engine.kinds.chunked.jobs import CHUNKED
 from ray_sim.engine.kinds.elastic.jobs import ELASTIC
+from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.model.result import RunResult
@@ -149,6 +150,6 @@ class Subject:
             self._results[id(world)] = self.run(world)
         return self._results[id(world)]
 
-    def run(self, world: World, *, sites: int = 1) -> RunResult:
-        """Run it anew, with books that are checked."""
-        return checked_run(world, self.new(), sites=sites)
+    def run(self, world: World, *, sites: int = 1, books: bool = True) -> RunResult:
+        """Run it anew, with books that are checked unless another run in this world does it."""
+        return checked_run(world, self.new(), sites=sites, loop=CheckedSimulation if books else Simulation)

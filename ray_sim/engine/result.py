@@ -148,12 +148,10 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
     running = ledger.status == RUNNING
     run_us = ledger.held + np.where(running, until - ledger.held_since, 0)
     finished = completed | (ledger.status == EVICTED)
-    names = pl.Series([*table.vc_names, None], dtype=pl.String)
-    vc = names.gather(np.where(table.vc < 0, len(table.vc_names), table.vc).astype(np.uint32))
     status, reason = _status(world, outcome)
-    columns = {
+    columns: dict[str, pl.Series | np.ndarray] = {
         "job_id": table.job_id,
-        "vc": vc,
+        "vc": _named(table.vc_names, table.vc),
         "user": _user(world),
         "num_gpus": table.num_gpus,
         "duration_s": us_to_seconds(table.work_us),
@@ -171,21 +169,31 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
         "reason": reason,
         "utility": _utility(world, ledger.end, completed),
     }
-    frame = pl.DataFrame(columns).select(pl.col(name).cast(kind) for name, kind in JOB_SCHEMA.items())
-    return frame.with_columns(**outcome.kind.job_columns())
+    return _frame(columns, JOB_SCHEMA).hstack(
+        [series.alias(name) for name, series in outcome.kind.job_columns().items()]
+    )
+
+
+def _frame(columns: Mapping[str, pl.Series | np.ndarray], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """The columns with these types, in this order; without expressions, each of which costs a query."""
+    return pl.DataFrame([pl.Series(name, columns[name]).cast(kind) for name, kind in schema.items()])
+
+
+def _nulls(n: int, kind: pl.DataType) -> pl.Series:
+    return pl.Series([None], dtype=kind).new_from_index(0, n)
 
 
 def _user(world: World) -> pl.Series:
     """User of each job, null where the workload names none."""
     table = world.table
-    return pl.repeat(None, len(table), dtype=pl.String, eager=True) if table.user is None else table.user
+    return _nulls(len(table), pl.String()) if table.user is None else table.user
 
 
 def _utility(world: World, end_us: IntArray, completed: BoolArray) -> pl.Series:
     """Utility of each job, 0 unless it completed; null where the workload has no utilities."""
     table = world.table
     if table.utility is None:
-        return pl.repeat(None, len(table), dtype=pl.Float64, eager=True)
+        return _nulls(len(table), pl.Float64())
     delays_s = delay_s(np.where(completed, end_us, table.submit_us), table.submit_us, world.slot_us)
     return pl.Series(np.where(completed, utility(table.utility, np.arange(len(table)), delays_s), 0.0))
 
@@ -213,12 +221,12 @@ def _status(world: World, outcome: Outcome) -> tuple[pl.Series, pl.Series]:
     """Status and reason of each job. The reason follows from the status unless `Outcome.reasons` has it."""
     codes = {COMPLETED: JobStatus.COMPLETED, REJECTED: JobStatus.REJECTED, EVICTED: JobStatus.EVICTED}
     names = [str(codes.get(code, JobStatus.UNFINISHED)) for code in range(6)]
-    status = pl.Series(names).gather(outcome.ledger.status.astype(np.uint32))
+    status = _named(names, outcome.ledger.status)
     unfinished = _why_unfinished(world, outcome.ledger)
     reasons = [
         {COMPLETED: None, REJECTED: "never_fits", EVICTED: "world"}.get(code, unfinished) for code in range(6)
     ]
-    reason = pl.Series(reasons, dtype=pl.String).gather(outcome.ledger.status.astype(np.uint32))
+    reason = pl.Series(reasons, dtype=pl.String)[outcome.ledger.status]
     if outcome.reasons:
         jobs = sorted(outcome.reasons)
         reason = reason.scatter(jobs, [outcome.reasons[job] for job in jobs])
@@ -234,42 +242,30 @@ def _why_unfinished(world: World, ledger: Ledger) -> str:
     return "clock" if progressing.any() else "stalled"
 
 
-def _named(names: Sequence[str], codes: np.ndarray) -> pl.Series:
-    """Names by code; -1 is null."""
-    series = pl.Series([*names, None], dtype=pl.String)
-    return series.gather(np.where(codes < 0, len(names), codes).astype(np.uint32))
-
-
-def _one_of(names: Sequence[str], codes: np.ndarray) -> pl.Series:
-    """An enum of the names, by code; -1 is null."""
-    series = pl.Series(codes.astype(np.int8))
-    return series.set(series < 0, None).cast(pl.UInt8).cat.to(pl.Enum(names))
+def _named(names: Sequence[str], codes: np.ndarray, kind: pl.DataType | None = None) -> pl.Series:
+    """Names by code, as text unless the type is given; -1 is null."""
+    return pl.Series([*names, None], dtype=kind or pl.String())[codes]
 
 
 def _job_ids(world: World, jobs: np.ndarray) -> pl.Series:
     """Ids of jobs; -1, in events of servers, is null."""
-    if len(world.outages.time) == 0:
-        return world.table.job_id.gather(jobs.astype(np.uint32))
-    return pl.concat([world.table.job_id, pl.Series([None], dtype=pl.String)]).gather(
-        np.where(jobs < 0, len(world.table), jobs).astype(np.uint32)
-    )
+    ids = world.table.job_id
+    return (ids if len(world.outages.time) == 0 else pl.concat([ids, _nulls(1, pl.String())]))[jobs]
 
 
 def _events(world: World, record: Recorder) -> pl.DataFrame:
     n = int(record.size[0])
     names = (*EVENT_NAMES, *world.facts.event_names)
-    frame = pl.DataFrame(
-        {
-            "time_s": us_to_seconds(record.time[:n] + world.table.origin_us),
-            "event": _one_of(names, record.kind[:n]),
-            "job_id": _job_ids(world, record.job[:n]),
-            "server": _named(world.cluster.server_names, record.server[:n]),
-            "role": _one_of(ROLE_NAMES, record.role[:n]),
-            "count": record.value[:n].astype(np.int64),
-        }
-    )
     schema = EVENT_SCHEMA | {"event": pl.Enum(names)}
-    return frame.select(pl.col(name).cast(kind) for name, kind in schema.items())
+    columns: dict[str, pl.Series | np.ndarray] = {
+        "time_s": us_to_seconds(record.time[:n] + world.table.origin_us),
+        "event": _named(names, record.kind[:n], schema["event"]),
+        "job_id": _job_ids(world, record.job[:n]),
+        "server": _named(world.cluster.server_names, record.server[:n]),
+        "role": _named(ROLE_NAMES, record.role[:n], schema["role"]),
+        "count": record.value[:n].astype(np.int64),
+    }
+    return _frame(columns, schema)
 
 
 def _last_at(time_us: IntArray, known_us: IntArray, value: FloatArray) -> pl.Series:

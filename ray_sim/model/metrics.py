@@ -96,20 +96,19 @@ def summarise(
     submit_us = seconds_to_us(jobs["submit_s"].to_numpy())
     inside = np.ones(len(jobs), np.bool_) if trim is None else trim.counted(submit_us)
     counted = jobs.filter(inside)
-    done = counted.filter(pl.col("status") == JobStatus.COMPLETED)
-    counts = dict(counted.group_by("status").len().iter_rows())
-    reasons = counted.filter(pl.col("reason").is_not_null()).group_by("reason").len().sort("reason")
+    status, reasons = counted["status"], counted["reason"].drop_nulls()
+    done = counted.filter(status == JobStatus.COMPLETED)
     jct, duration = done["jct_s"].to_numpy(), done["duration_s"].to_numpy()
     busy_s = _first_to_last(counted["submit_s"], done["finish_s"])
     window_s = busy_s if trim is None else us_to_seconds(np.array(trim.window_us(submit_us)))
     utility = counted["utility"].drop_nulls()
     return Summary(
         jobs=len(counted),
-        completed=counts.get(JobStatus.COMPLETED, 0),
-        rejected=counts.get(JobStatus.REJECTED, 0),
-        evicted=counts.get(JobStatus.EVICTED, 0),
-        unfinished=counts.get(JobStatus.UNFINISHED, 0),
-        reasons=dict(reasons.iter_rows()),
+        completed=len(done),
+        rejected=_count(status, JobStatus.REJECTED),
+        evicted=_count(status, JobStatus.EVICTED),
+        unfinished=_count(status, JobStatus.UNFINISHED),
+        reasons={} if reasons.is_empty() else dict(reasons.value_counts().sort("reason").iter_rows()),
         jct_s=distribution(jct),
         queue_s=distribution(done["queue_s"].to_numpy()),
         makespan_s=None if busy_s is None else float(busy_s[1] - busy_s[0]),
@@ -124,6 +123,10 @@ def summarise(
         group_jct_s=None if groups is None else distribution(group_jct_s(jobs, groups, inside)),
         trimmed_jobs=None if trim is None else len(jobs) - len(counted),
     )
+
+
+def _count(values: pl.Series, value: str) -> int:
+    return int((values == value).sum())
 
 
 def _first_to_last(submit_s: pl.Series, finish_s: pl.Series) -> FloatArray | None:
@@ -201,7 +204,7 @@ def finish_time_fairness(done: pl.DataFrame, timeline: pl.DataFrame, gpus: float
 
     Source: Mahajan et al., Themis, NSDI 2020 (finish-time fairness rho, rigid jobs).
     """
-    done = done.filter((pl.col("duration_s") > 0) & (pl.col("jct_s") > 0))
+    done = done.filter((done["duration_s"] > 0) & (done["jct_s"] > 0))
     if len(done) == 0 or gpus <= 0:
         return np.empty(0)
     time = timeline["time_s"].to_numpy()
