@@ -229,7 +229,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     Calls and constants
         A kernel may call other kernels. Values of globals are fixed when it is compiled.
     Cache
-        Code is kept below ``$NUMBA_CACHE_DIR``, else ``$XDG_CACHE_HOME``, else ``~/.cache``, if no other
+        Code that Python calls is kept below ``$NUMBA_CACHE_DIR``, else ``$XDG_CACHE_HOME``, else ``~/.cache``, if no other
         user can write there, under a digest of the function, of the kernels that it calls, of the globals
         that it names and of the types of the arguments. A change in one of them, in any module, compiles
         the function anew and no other; a change of comments or docstrings compiles nothing. Code that no
@@ -239,7 +239,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
         test that compares both, and indices are checked.
 
     Kernels are inlined into their callers: a call that passes a `NamedTuple` copies every array header in
-    it. They are compiled without reference counts, which took nine tenths of a replay's time.
+    it. Machine code of its own is made of a kernel only where Python calls it. They are compiled without reference counts, which took nine tenths of a replay's time.
     """
     return _compile(function, inline=True)
 
@@ -250,7 +250,28 @@ def outlined(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _compile(function: Callable[P, R], *, inline: bool) -> Callable[P, R]:
-    compiled = numba.njit(function, _nrt=False, error_model="numpy", forceinline=inline)
+    options = {"_nrt": False, "error_model": "numpy", "forceinline": inline}
+    compiled = numba.njit(function, **options)
     if not numba.config.DISABLE_JIT:
         compiled.compile = _with_cache(compiled)
+        if inline:
+            inner = _inlined(numba.njit(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options))
+            compiled.get_call_template, compiled.get_overload = inner.get_call_template, inner.get_overload
     return cast("Callable[P, R]", compiled)
+
+
+def _inlined(compiled: Any) -> Any:
+    """A kernel for calls by other kernels: it is linked into them, and no machine code is made of it alone."""
+
+    def only_typed(flags: Any) -> Any:
+        flags.no_compile = True
+        return flags
+
+    def add_overload(result: Any) -> None:
+        key = object()  # stands for the address of the code
+        compiled.targetctx.insert_user_function(key, result.fndesc, [result.library])
+        compiled.overloads[tuple(result.signature.args)] = result._replace(entry_point=key)
+
+    compiled._compiler._customize_flags = only_typed
+    compiled.add_overload = add_overload
+    return compiled
