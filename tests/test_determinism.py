@@ -56,20 +56,9 @@ def outcome(**environment: str) -> list[str]:
     return run.stdout.split()
 
 
-@pytest.fixture(scope="module")
-def first() -> list[str]:
-    return outcome(PYTHONHASHSEED="1")
-
-
 @pytest.mark.slow
-def test_another_hash_seed_gives_the_same_bytes(first: list[str]) -> None:
-    second = outcome(PYTHONHASHSEED="2")
-    assert second[1] != first[1]
-    assert second[0] == first[0]
-
-
-@pytest.mark.slow
-def test_the_kernels_are_their_own_plain_twin(first: list[str]) -> None:
-    plain = outcome(NUMBA_DISABLE_JIT="1")
-    assert (first[2], plain[2]) == ("compiled", "plain")
-    assert plain[0] == first[0]
+def test_another_hash_seed_and_plain_kernels_give_the_same_bytes() -> None:
+    first, second = outcome(PYTHONHASHSEED="1"), outcome(PYTHONHASHSEED="2", NUMBA_DISABLE_JIT="1")
+    assert first[1] != second[1]
+    assert (first[2], second[2]) == ("compiled", "plain")
+    assert first[0] == second[0]

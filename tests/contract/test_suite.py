@@ -144,7 +144,7 @@ def fault(ref: str, clause: str) -> str:
     return outcome.detail
 
 
-LONG = {"dorm", "harmony", "chunk_las", "chunk_srpt"}
+LONG = {"dorm", "harmony", "chunk_earliest_finish", "chunk_fifo", "chunk_las", "chunk_spt", "chunk_srpt"}
 """Dorm solves a mixed-integer programme at every decision, Harmony infers; the others decide every slot."""
 
 

@@ -145,7 +145,7 @@ KEYED = st.builds(Rule, st.sampled_from(["fifo", "sjf", "srtf"]), st.booleans())
 
 
 @pytest.mark.slow
-@settings(max_examples=instances(250, 50))
+@settings(max_examples=instances(250, 25))
 @given(
     jobs=WHOLE_JOBS,
     gpus=st.lists(st.integers(1, 3).map(float), min_size=1, max_size=3),

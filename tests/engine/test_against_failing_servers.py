@@ -145,7 +145,7 @@ def whole_changes(draw: st.DrawFn, servers: int) -> tuple[list[bool], list[Chang
 
 
 @pytest.mark.slow
-@settings(max_examples=instances(500, 100))
+@settings(max_examples=instances(500, 50))
 @given(data=st.data(), jobs=WHOLE_JOBS, gpus=st.lists(st.sampled_from([1, 2, 4]), min_size=1, max_size=3))
 def test_every_job_is_lost_and_starts_again_as_in_the_naive_loop(
     data: st.DataObject, jobs: list[Job], gpus: list[int]

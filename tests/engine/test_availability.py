@@ -249,7 +249,7 @@ def failing_worlds(draw: st.DrawFn) -> World:
 
 
 @pytest.mark.slow
-@settings(max_examples=instances(300, 50))
+@settings(max_examples=instances(300, 25))
 @given(world=failing_worlds(), policy=policies())
 def test_both_loops_agree_however_servers_come_and_go(world: World, policy: PolicyChoice) -> None:
     compiled = replay(world, policy.create())

@@ -158,7 +158,7 @@ def test_a_cloud_elsewhere_leaves_a_partition_its_own_bounds() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=instances(300, 30))
+@settings(max_examples=instances(300, 15))
 @given(case=with_memory(cases()), whole=st.booleans())
 def test_no_policy_beats_the_bound(policy: str, case: Case, whole: bool) -> None:
     world = chunk_world(case.jobs, case.servers, slot_s=1, slot_fill="whole" if whole else "fractional")
@@ -167,7 +167,7 @@ def test_no_policy_beats_the_bound(policy: str, case: Case, whole: bool) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=instances(100, 30))
+@settings(max_examples=instances(100, 15))
 @given(data=st.data(), case=with_memory(cases()), whole=st.booleans())
 def test_no_policy_beats_the_bound_where_servers_come_and_go(
     policy: str, data: st.DataObject, case: Case, whole: bool
@@ -180,7 +180,7 @@ def test_no_policy_beats_the_bound_where_servers_come_and_go(
 
 
 @pytest.mark.slow
-@settings(max_examples=instances(300, 30))
+@settings(max_examples=instances(300, 15))
 @given(case=cases(), slot_s=st.sampled_from([1.0, None]))
 def test_no_script_beats_the_bound(case: Case, slot_s: float | None) -> None:
     # Dispatched at random, in parts, to edge and cloud, with random keys.
@@ -205,7 +205,7 @@ def assert_above_bound(world: World, policy: str | Script) -> None:
 
 @pytest.mark.slow
 def test_no_small_instance_has_a_better_schedule_than_the_bound() -> None:
-    tight, tried = 0, instances(300, 30)
+    tight, tried = 0, instances(300, 15)
     for seed in range(tried):
         draw = Streams(seed).generator("small-chunks")
         speeds = draw.choice([1.0, 0.5], int(draw.integers(1, 3))).tolist()
@@ -269,7 +269,7 @@ def test_no_policy_has_a_smaller_f_than_the_programme(fill: str) -> None:
         partial(create_policy, "a_online", {"preempt": True}),
     )
     nearest = np.inf
-    for seed in range(instances(500, 50)):
+    for seed in range(instances(500, 25)):
         world = tiny_world(seed, fill)
         for policy in ((a_online, "chunk_fifo"), (interrupting, "chunk_spt"))[seed // 2 % 2]:
             result = replay(world, policy if isinstance(policy, str) else policy())
@@ -304,7 +304,7 @@ def test_workers_that_are_sped_up_have_shorter_chunks_and_the_same_bound() -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("eps", [0.1, 0.5, 2.0])
 def test_the_guarantee_of_a_online_is_never_exceeded(eps: float) -> None:
-    for seed in range(instances(100, 40)):
+    for seed in range(instances(100, 20)):
         world = tiny_world(seed, "fractional", 1 + eps)
         summary = replay(world, "a_online").summary
         assert summary.certificate is not None

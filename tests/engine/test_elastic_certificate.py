@@ -75,7 +75,7 @@ def slower(limits: JctLimits, shortest: float = 1.0, area: float = 1.0) -> JctLi
 @pytest.mark.slow
 def test_no_schedule_of_a_tiny_world_beats_a_bound() -> None:
     """Both truths, all values of nic, two resources, two speeds, one or two servers and partitions."""
-    tried = instances(10_000, 300)
+    tried = instances(10_000, 150)
     tight = too_long = too_much = 0
     for seed, world, jobs, best_s in tiny_instances(tried):
         limits = limits_of(world, jobs)
@@ -97,7 +97,7 @@ def test_no_schedule_of_a_tiny_world_beats_a_bound() -> None:
 def test_no_placement_is_faster_or_needs_less_than_the_limits() -> None:
     """All placements of one job on one or two servers, under both truths and all values of nic."""
     exact = 0
-    for seed in range(instances(1000, 60)):
+    for seed in range(instances(1000, 30)):
         world = tiny_training_world(seed, jobs=1)
         servers = partition_servers(world)[int(world.arrays.job_part[0])]
         use = training_use(world, np.array([0]), servers)

@@ -180,7 +180,7 @@ def random_places(draw: np.random.Generator, world: World) -> dict[int, list[tup
 
 @pytest.mark.parametrize("own_tasks", [1, MOST_TASKS])
 def test_speeds_equal_a_naive_recomputation_of_everybody(own_tasks: int) -> None:
-    for number in range(instances(1_250, per_commit=50)):
+    for number in range(instances(1_250, per_commit=25)):
         _compare_speeds(np.random.default_rng((20261123, number)), own_tasks)
 
 

@@ -133,7 +133,7 @@ def at_submission(setting: Setting, view: View) -> Decision:
 
 
 def test_ends_and_slowdowns_are_those_of_a_naive_simulator() -> None:
-    for seed in range(instances(3_000, per_commit=100)):
+    for seed in range(instances(3_000, per_commit=50)):
         _compare(drawn(seed))
 
 

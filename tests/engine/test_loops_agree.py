@@ -24,7 +24,7 @@ from workloads.store import load_workload
 
 
 @pytest.mark.slow
-@settings(max_examples=instances(300, 50))
+@settings(max_examples=instances(300, 25))
 @given(world=worlds(), policy=policies())
 def test_the_two_loops_agree_on_small_worlds_full_of_ties(world: World, policy: PolicyChoice) -> None:
     compiled = replay(world, policy.create())

@@ -45,7 +45,7 @@ def _rounded(values: list[str], outlooks: list[str], signal: str) -> RoundedJobs
     return rounded_jobs(table, profile, int(SLOT_S * US_PER_S), signal, one.astype(np.int64))
 
 
-@settings(max_examples=instances(300, 60))
+@settings(max_examples=instances(300, 30))
 @given(st.lists(st.sampled_from(VALUES), min_size=1, max_size=8))
 def test_each_row_of_worths_is_the_function_at_the_rounds(values: list[str]) -> None:
     worth = _rounded(values, ["0:60:1"], "none").true.values
@@ -55,7 +55,7 @@ def test_each_row_of_worths_is_the_function_at_the_rounds(values: list[str]) -> 
     assert (worth[:, -1] == 0).all()
 
 
-@settings(max_examples=instances(300, 60))
+@settings(max_examples=instances(300, 30))
 @given(
     st.lists(st.sampled_from(OUTLOOKS), min_size=1, max_size=8), st.sampled_from(["none", "partial", "full"])
 )

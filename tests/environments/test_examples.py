@@ -19,7 +19,7 @@ def _in_the_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY / "docs/examples/environments")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_maskable_ppo_trains_and_runs_as_a_policy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -180,7 +180,7 @@ def naive_run(world: World, result: RunResult, end_s: float) -> Naive:
 @pytest.mark.slow
 def test_rewards_of_progress_add_up_to_the_jobs_and_the_shares_of_those_that_do_not_complete() -> None:
     seen = {"interference": 0, "lost": 0, "share": 0, "completed": 0}
-    for seed in range(instances(1_500, per_commit=80)):
+    for seed in range(instances(1_500, per_commit=40)):
         world = drawn(seed)
         env = (PlacementEnv, QueueEnv)[seed % 2](world, most_jobs=4, reward="progress")
         try:

@@ -365,9 +365,14 @@ def test_a_figure_file_is_a_sweep_file_too(tmp_path: Path, monkeypatch: pytest.M
     assert len(read_sweep("mine.yaml").configurations) == 12
 
 
+@pytest.fixture(scope="module")
+def inputs() -> HashedInputs:
+    return HashedInputs()
+
+
 @pytest.mark.parametrize("name", bundled_figures())
-def test_a_bundled_figure_is_sound(name: str) -> None:
-    figure = read_figure(name, bundled_figures()[name], HashedInputs(), quick=True)
+def test_a_bundled_figure_is_sound(name: str, inputs: HashedInputs) -> None:
+    figure = read_figure(name, bundled_figures()[name], inputs, quick=True)
     assert figure.cells or figure.missing
     assert figure.spec.title[0].isupper()
 

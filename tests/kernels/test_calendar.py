@@ -32,7 +32,7 @@ def test_three_jobs_move_and_leave() -> None:
     assert times.tolist() == [5, 7, 5]  # the time of a job that was removed stays
 
 
-@settings(max_examples=instances(300, 100))
+@settings(max_examples=instances(300, 50))
 @given(steps=STEPS)
 def test_a_calendar_is_a_list_sorted_by_time_and_job(steps: list[tuple[bool, int, int]]) -> None:
     calendar, times = new_calendar(N_JOBS), np.full(N_JOBS, NEVER)

@@ -61,7 +61,7 @@ def test_a_full_server_is_swapped_without_room_for_both() -> None:
     assert pool.top[1] == 2  # rows that were released are used again: no third one
 
 
-@settings(max_examples=instances(300, 100))
+@settings(max_examples=instances(300, 50))
 @given(seed=SEEDS)
 def test_free_quanta_and_rows_are_those_of_a_dictionary_after_any_changes(seed: int) -> None:
     rng = np.random.default_rng(seed)

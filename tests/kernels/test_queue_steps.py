@@ -99,7 +99,7 @@ def naive(
     return found
 
 
-@settings(max_examples=instances(300, 100))
+@settings(max_examples=instances(300, 50))
 @given(seed=SEEDS)
 def test_the_jobs_that_start_are_those_of_a_loop_over_a_sorted_list(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -24,7 +24,7 @@ from tests.naive_placement import Gang, choice_of_both, some_choice_holds
 from tests.proofs import instances
 from tests.random_gangs import free_of, jobs_of, world_with
 
-many = settings(max_examples=instances(2_000, 100))
+many = settings(max_examples=instances(2_000, 50))
 two_roles = jobs_of(2, most_tasks=4, most_servers=4)
 
 

@@ -73,7 +73,7 @@ def test_a_worker_and_a_parameter_server_need_one_server_for_both_or_two() -> No
     assert verdict(4, ps=0) == FITS
 
 
-@settings(max_examples=instances(300, 100))
+@settings(max_examples=instances(300, 50))
 @given(seed=SEEDS)
 def test_capacity_verdicts_are_those_of_trying_every_server(seed: int) -> None:
     arrays = random_arrays(np.random.default_rng(seed), 1)
@@ -87,7 +87,7 @@ def test_capacity_verdicts_are_those_of_trying_every_server(seed: int) -> None:
         assert arrays.class_single[arrays.job_class[job]] == holds(here, wanted * demand).any()
 
 
-@settings(max_examples=instances(300, 100))
+@settings(max_examples=instances(300, 50))
 @given(seed=SEEDS)
 def test_smallest_verdicts_are_those_of_trying_every_pair_of_servers(seed: int) -> None:
     arrays = random_arrays(np.random.default_rng(seed), 2)
@@ -101,7 +101,7 @@ def test_smallest_verdicts_are_those_of_trying_every_pair_of_servers(seed: int) 
         assert verdict == (FITS if fits else EXCEEDS_CAPACITY)
 
 
-@settings(max_examples=instances(300, 30))
+@settings(max_examples=instances(300, 15))
 @given(seed=SEEDS)
 def test_no_rule_breaks_a_gang_of_one_role_that_an_empty_partition_holds(seed: int) -> None:
     arrays = random_arrays(np.random.default_rng(seed), 1)

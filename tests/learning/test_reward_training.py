@@ -45,7 +45,7 @@ def test_both_forms_fit_32_samples_to_less_than_one_percent(form: Form, episodes
     assert relative_error(fitted.model.speeds(few.kind, few.tasks), few) == fitted.errors[-1].held_out
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_error_on_job_sets_that_it_has_not_seen_falls_below_ten_percent(episodes: list[Episode]) -> None:
     models = _models(episodes)
     samples = draw_samples(episodes[:16], models, 6000, seed=1)

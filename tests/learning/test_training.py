@@ -114,7 +114,7 @@ def test_training_finds_the_best_placements_of_a_tiny_world(
     assert reached / len(PAIRS) >= by_chance + 0.4
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_shared_form_learns_too(env: PlacementEnv, best: float, tmp_path: Path) -> None:
     assert greedy_reward(env, setting_of(tmp_path, Form.SHARED, seed=1, rounds=100)) >= 0.95 * best
 

@@ -81,7 +81,7 @@ def test_the_faults_of_many_texts_are_those_of_each() -> None:
         parse_outlooks(texts)
 
 
-@settings(max_examples=instances(500, 100))
+@settings(max_examples=instances(500, 50))
 @given(
     points=st.dictionaries(
         st.tuples(st.floats(0, 2**36), st.floats(0, 2**36)), st.integers(1, 100), min_size=1, max_size=20

@@ -98,7 +98,7 @@ def near_points(value: ValueFunction) -> list[float]:
     return points
 
 
-@settings(max_examples=instances(2000, 200))
+@settings(max_examples=instances(2000, 100))
 @given(text=texts(), extra=st.lists(st.floats(-1, 2**37), max_size=20))
 def test_no_function_ever_rises_and_each_ends_at_zero(text: str, extra: list[float]) -> None:
     value = parse_value(text)
@@ -109,7 +109,7 @@ def test_no_function_ever_rises_and_each_ends_at_zero(text: str, extra: list[flo
     assert value.at(np.nextafter(np.array([value.end_s]), np.inf))[0] == 0
 
 
-@settings(max_examples=instances(500, 100))
+@settings(max_examples=instances(500, 50))
 @given(text=texts())
 def test_the_text_of_a_function_is_read_as_the_same_function(text: str) -> None:
     assert parse_value(str(parse_value(text))) == parse_value(text)
@@ -138,7 +138,7 @@ NUMBERS = st.sampled_from(
 )
 
 
-@settings(max_examples=instances(1000, 100))
+@settings(max_examples=instances(1000, 50))
 @given(
     st.lists(
         st.tuples(

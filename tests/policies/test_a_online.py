@@ -284,10 +284,8 @@ def test_what_a_cloud_loses_of_a_job_goes_to_a_cloud_again() -> None:
 # --- all in all
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "params", [TOGETHER[0], *(pytest.param(each, marks=pytest.mark.long) for each in TOGETHER[1:])], ids=str
-)
+@pytest.mark.long
+@pytest.mark.parametrize("params", TOGETHER, ids=str)
 def test_every_option_holds_the_contract(params: dict[str, object]) -> None:
     assert [outcome.detail for outcome in check_policy("a_online", params) if outcome.failed] == []
 

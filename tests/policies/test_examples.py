@@ -29,7 +29,7 @@ EXAMPLES = {
     "first_announced": "FirstAnnounced",
     "best_fit": "BestFit",
 }
-LONG = {"least_increment"}
+LONG = {"least_increment", "chunks_in_turn"}
 
 
 @pytest.fixture(autouse=True)

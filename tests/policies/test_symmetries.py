@@ -92,12 +92,13 @@ def test_a_job_that_comes_when_all_others_have_ended_changes_nothing_for_them(
     subject, world = small(name, rows)
     if WHOLE_TRACE in subject.new().sees:
         pytest.skip("its prices are those of all jobs, which it declares")
-    alone = subject.run(world)
+    alone = subject.run(world, books=False)
     assume(alone.summary.unfinished == 0)
     late_us = (int(alone.timeline["time_s"].max()) + 600) * US_PER_S  # type: ignore[arg-type]
     table = with_rows(world.table, np.append(np.arange(JOBS), 0))
     job_id = pl.concat([world.table.job_id, pl.Series(["late"])])
-    beside = subject.run(other(world, table=replace(with_last_at(table, late_us), job_id=job_id)))
+    later = other(world, table=replace(with_last_at(table, late_us), job_id=job_id))
+    beside = subject.run(later, books=False)
     assert beside.jobs[:-1].equals(alone.jobs)
 
 
@@ -107,9 +108,9 @@ def test_a_job_that_comes_when_all_others_have_ended_changes_nothing_for_them(
 @some_rows
 def test_a_trace_that_begins_later_is_scheduled_as_much_later(name: str, rows: list[int]) -> None:
     subject, world = small(name, rows)
-    here = subject.run(world)
+    here = subject.run(world, books=False)
     later = replace(world.table, origin_us=world.table.origin_us + 12_345 * US_PER_S)
-    there = subject.run(other(world, table=later))
+    there = subject.run(other(world, table=later), books=False)
     shifted = ("submit_s", "arrival_s", "best_start_s", "start_s", "finish_s")
     times = [name for name in here.jobs.columns if name in shifted]
     assert in_us(there.jobs, times, 12_345).equals(in_us(here.jobs, times, 0))
@@ -124,7 +125,7 @@ def test_servers_by_other_names_hold_the_same_jobs_at_the_same_times(name: str, 
     subject, world = small(name, rows)
     names = world.cluster.server_names
     renamed = replace(world.cluster, server_names=(*names[1:], names[0]))
-    first, second = subject.run(world), subject.run(other(world, cluster=renamed))
+    first, second = (subject.run(each, books=False) for each in (world, other(world, cluster=renamed)))
     assert second.jobs.equals(first.jobs)
     change = dict(zip(names, renamed.server_names, strict=True))
     was = first.events.with_columns(pl.col("server").cast(pl.String).replace(change))

@@ -70,7 +70,7 @@ def chunk_worlds(draw: st.DrawFn) -> World:
     return chunk_world(jobs, servers, slot_s=1.0, changes=draw(server_changes(len(servers))))
 
 
-@settings(max_examples=instances(200, 30))
+@settings(max_examples=instances(200, 15))
 @given(world=chunk_worlds(), policy=st.sampled_from(["chunk_fifo", "chunk_spt", "chunk_earliest_finish"]))
 def test_reasons_of_chunked_jobs_agree_with_a_replay(world: World, policy: str) -> None:
     result = replay(world, policy)

@@ -56,7 +56,7 @@ def test_the_example_of_two_wide_jobs_and_a_long_one() -> None:
 
 def test_no_small_instance_has_a_better_schedule() -> None:
     above = 0
-    tried = instances(3000, 60)
+    tried = instances(3000, 30)
     for seed in range(tried):
         draw = Streams(seed).generator("small-instance")
         total, n = int(draw.integers(1, 5)), int(draw.integers(1, 5))
@@ -70,7 +70,7 @@ def test_no_small_instance_has_a_better_schedule() -> None:
 
 
 def test_any_prices_give_a_bound() -> None:
-    for seed in range(instances(3000, 60)):
+    for seed in range(instances(3000, 30)):
         draw = Streams(seed).generator("any-prices")
         total, n, pieces = int(draw.integers(1, 5)), int(draw.integers(1, 5)), int(draw.integers(1, 6))
         release = sorted(draw.integers(0, 6, n).tolist())

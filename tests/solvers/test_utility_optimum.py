@@ -109,7 +109,7 @@ def _agrees_with_enumeration(seeds: range) -> None:
 
 @pytest.mark.slow
 def test_it_is_what_trying_everything_finds() -> None:
-    _agrees_with_enumeration(range(instances(700, 50)))
+    _agrees_with_enumeration(range(instances(700, 25)))
 
 
 def test_a_search_that_is_cut_off_still_has_a_bound() -> None:

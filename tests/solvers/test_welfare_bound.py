@@ -47,7 +47,7 @@ def test_two_jobs_that_share_a_node() -> None:
 
 
 def test_without_contention_it_is_what_all_jobs_earn_alone() -> None:
-    for seed in range(instances(1000, 100)):
+    for seed in range(instances(1000, 50)):
         jobs, _, rounds = tiny_jobs(seed, jobs=5)
         arrival, duration = without_chance(jobs, seed)
         nodes = sum(job.concurrency for job in jobs)
@@ -61,7 +61,7 @@ def test_without_contention_it_is_what_all_jobs_earn_alone() -> None:
 
 
 def test_no_vector_of_starts_beats_it() -> None:
-    for seed in range(instances(5000, 200)):
+    for seed in range(instances(5000, 100)):
         jobs, nodes, rounds = tiny_jobs(seed, jobs=4)
         arrival, duration = without_chance(jobs, seed)
         made = statements_of(jobs)
@@ -71,7 +71,7 @@ def test_no_vector_of_starts_beats_it() -> None:
 
 def test_any_prices_give_a_bound() -> None:
     """The search may stop anywhere: L is a bound at random prices, and in buckets of several rounds."""
-    for seed in range(instances(5000, 200)):
+    for seed in range(instances(5000, 100)):
         jobs, nodes, rounds = tiny_jobs(seed, jobs=4)
         arrival, duration = without_chance(jobs, seed)
         draw = np.random.default_rng(seed)

@@ -201,7 +201,7 @@ class TestBookedLoad:
     @pytest.mark.parametrize("signal", Signal)
     def test_plans_stay_below_the_relaxed_capacity(self, signal: Signal) -> None:
         planner, highest = Planner(signal.value, STEEP.duration), 0
-        for seed in range(instances(3000, 30)):
+        for seed in range(instances(3000, 15)):
             rng, menu = np.random.default_rng(seed), steep_menu()
             for _ in range(60):
                 job = random_job(rng, signal, STEEP)

@@ -137,7 +137,7 @@ def exact_plan(
 @pytest.mark.parametrize("signal", Signal)
 def test_plans_equal_the_exact_ones(signal: Signal) -> None:
     planner = Planner(signal.value, LONGEST)
-    for seed in range(instances(2000, 60)):
+    for seed in range(instances(2000, 30)):
         rng = np.random.default_rng(seed)
         job, prices = random_job(rng, signal, SMALL), random_prices(rng)
         failure = random_failure(rng)[0] if rng.random() < 0.5 else None
@@ -201,7 +201,7 @@ class TestPlans:
         assert plan(partial, beside, planner=Planner("partial", 4))[0].tolist() == [0]
 
     def test_rounds_touched_are_enough(self) -> None:
-        for seed in range(instances(500, 40)):
+        for seed in range(instances(500, 20)):
             rng = np.random.default_rng(seed)
             job, (node, sold_out) = random_job(rng, Signal.NONE, SMALL), random_prices(rng)
             enough = slice(job.birth, job.birth + rounds_touched(job, LONGEST))
@@ -353,7 +353,7 @@ class TestReports:
 
     @pytest.mark.parametrize("signal", Signal)
     def test_higher_values_never_lower_the_utility(self, signal: Signal) -> None:
-        for seed in range(instances(3000, 40)):
+        for seed in range(instances(3000, 20)):
             rng = np.random.default_rng(seed)
             truth, offers = random_truth(rng, signal), random_offers(rng, signal)
             extra = np.cumsum(rng.integers(0, 3, len(truth.values) - 1)[::-1])[::-1] / 4
@@ -363,7 +363,7 @@ class TestReports:
 
     @pytest.mark.parametrize("signal", Signal)
     def test_scaled_values_launch_at_least_as_much(self, signal: Signal) -> None:
-        for seed in range(instances(3000, 40)):
+        for seed in range(instances(3000, 20)):
             rng = np.random.default_rng(seed)
             truth, offers = random_truth(rng, signal), random_offers(rng, signal)
             before = offers.plan(truth.reported())[0]

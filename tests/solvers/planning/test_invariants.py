@@ -107,7 +107,7 @@ def check_a_run(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=instances(2000, 75), deadline=None)
+@settings(max_examples=instances(2000, 38), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_utility_is_at_most_the_optimum_and_the_dual_and_the_certificate_at_least_it(seed: int) -> None:
     check_a_run(seed)

@@ -79,7 +79,7 @@ def check_against_the_plain_method(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=instances(3000, 75), deadline=None)
+@settings(max_examples=instances(3000, 38), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_shortcuts_change_nothing(seed: int) -> None:
     """Shared states, one table, quanta that one server does as cheaply, early ends and instant rejections."""

@@ -84,7 +84,7 @@ def check_a_drawn_slot(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=instances(4000, 100), deadline=None)
+@settings(max_examples=instances(4000, 50), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_the_walk_finds_the_values_of_the_linear_programme(seed: int) -> None:
     check_a_drawn_slot(seed)

@@ -84,7 +84,7 @@ def rates(table: JobTable, rule: SpeedProgress, place: object) -> FloatArray:
 
 
 def test_every_view_takes_the_traced_time() -> None:
-    frame, table = jobs(instances(10_000, 300))
+    frame, table = jobs(instances(10_000, 150))
     n, traced_s = len(table), frame["duration_s"].to_numpy()
     assert table.training is not None
     assert table.pairs is not None
@@ -107,7 +107,7 @@ def test_every_view_takes_the_traced_time() -> None:
 
 def test_the_forms_agree_on_one_server_for_any_number_of_workers_with_their_share() -> None:
     """W = gamma p workers, whatever p: what makes PD-ORS's plans come true on the general form."""
-    _, table = jobs(instances(2000, 100))
+    _, table = jobs(instances(2000, 50))
     assert table.training is not None
     general, plain = (form(table.training, np.ones(1)) for form in (placement_progress, pd_ors_progress))
     for job in range(len(table)):
@@ -121,7 +121,7 @@ def test_the_forms_agree_on_one_server_for_any_number_of_workers_with_their_shar
 
 def test_apart_the_form_of_pd_ors_takes_what_the_general_form_takes() -> None:
     """OASiS never puts a worker and a parameter server together: its jobs take longer, by so much."""
-    frame, table = jobs(instances(2000, 100))
+    frame, table = jobs(instances(2000, 50))
     assert table.training is not None
     assert table.pairs is not None
     speed = np.ones(int((table.training.num_workers + table.training.num_ps).max()))
@@ -136,7 +136,7 @@ def test_apart_the_form_of_pd_ors_takes_what_the_general_form_takes() -> None:
 
 
 def test_an_announced_job_is_worth_its_utility() -> None:
-    frame, table = jobs(instances(2000, 100))
+    frame, table = jobs(instances(2000, 50))
     assert table.utility is not None
     assert table.statements is not None
     lead_s = (table.statements.arrival_us - table.statements.birth_us) / 1e6
