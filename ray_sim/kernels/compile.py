@@ -229,11 +229,12 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     Calls and constants
         A kernel may call other kernels. Values of globals are fixed when it is compiled.
     Cache
-        Code that Python calls is kept below ``$NUMBA_CACHE_DIR``, else ``$XDG_CACHE_HOME``, else ``~/.cache``, if no other
-        user can write there, under a digest of the function, of the kernels that it calls, of the globals
-        that it names and of the types of the arguments. A change in one of them, in any module, compiles
-        the function anew and no other; a change of comments or docstrings compiles nothing. Code that no
-        process has loaded for 30 days is removed, and so is a file that is damaged.
+        Code that Python calls is kept below ``$NUMBA_CACHE_DIR``, else ``$XDG_CACHE_HOME``, else
+        ``~/.cache``, if no other user can write there, under a digest of the function, of the
+        kernels that it calls, of the globals that it names and of the types of the arguments. A
+        change in one of them, in any module, compiles the function anew and no other; a change of
+        comments or docstrings compiles nothing. Code that no process has loaded for 30 days is
+        removed, and so is a file that is damaged.
     Plain Python
         With ``NUMBA_DISABLE_JIT=1`` the decorator returns ``function`` itself, for a debugger or for a
         test that compares both, and indices are checked.
