@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ray_sim.experiments.inputs.availability_file import write_failures
 from ray_sim.experiments.inputs.cluster_file import FIELD_OF_RESOURCE
+from ray_sim.experiments.inputs.server_changes import write_failures
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import QUANTA_PER_UNIT

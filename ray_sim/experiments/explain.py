@@ -13,8 +13,8 @@ from ray_sim.engine.partition_pools import partition_names
 from ray_sim.engine.world import World
 from ray_sim.experiments.inputs.server_files import split_world
 from ray_sim.experiments.prepare import prepare
-from ray_sim.experiments.results.result_files import MANIFEST, read_manifest, read_result
-from ray_sim.experiments.results.stored_runs import stored_scenario
+from ray_sim.experiments.results.result_files import MANIFEST, read_result
+from ray_sim.experiments.results.stored_runs import read_run_manifest
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, WorkloadSpec
 from ray_sim.experiments.source_digest import imported_sha256
@@ -56,29 +56,24 @@ def run_explainer(directory: Path, result: RunResult) -> RunExplainer:
 
 def run_facts(directory: Path, result: RunResult) -> RunFacts:
     """Servers and demands of a stored run, from its workload and cluster; raises as `explain_job`."""
-    manifest = read_manifest(directory)
-    scenario = stored_scenario(directory)
-    inputs = HashedInputs()
-    recorded = manifest["inputs"]
-    assert isinstance(recorded, dict)
+    manifest = read_run_manifest(directory)
+    scenario, recorded, inputs = manifest.scenario, manifest.inputs, HashedInputs()
     spec = scenario.workload
     if spec.file is not None:
         _check_present(directory, spec.file)
-        _check_unchanged(directory, spec.file, inputs.workload_sha256(spec.file), recorded["workload_sha256"])
+        _check_unchanged(directory, spec.file, inputs.workload_sha256(spec.file), recorded.workload_sha256)
     _, server_files = split_world(scenario.world)
     named = [each for each in server_files if each is not None]
     sources = ", ".join([scenario.cluster, *named, "or a file that the cluster names"])
     cluster_sha256 = inputs.cluster_sha256(scenario.cluster, scenario.world)
-    _check_unchanged(directory, sources, cluster_sha256, recorded["cluster_sha256"])
+    _check_unchanged(directory, sources, cluster_sha256, recorded.cluster_sha256)
     world = prepare(scenario, inputs).world
     if not world.table.job_id.equals(result.jobs["job_id"]):
         raise InvalidInputError(
             f"{directory / MANIFEST}: its workload {spec.path or spec.label} now gives other jobs than "
             "those of jobs.parquet; run the scenario again"
         )
-    code = manifest["code"]
-    assert isinstance(code, dict)
-    declared = _declared(scenario, code["policy_source_sha256"])
+    declared = _declared(scenario, manifest.code.policy_source_sha256)
     return replace(facts_of(world, declared), epoch_utc=_epoch_utc(spec))
 
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from ray_sim.experiments.report import require_replaceable_page, write_page
 from ray_sim.experiments.results.result_files import read_table
-from ray_sim.experiments.results.run_manifest import RunManifest, read_run_manifest
+from ray_sim.experiments.results.stored_runs import RunManifest, read_run_manifest
 from ray_sim.experiments.scenario import WorkloadSpec, setting_label
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.reports.delays import WORKLOAD_COLUMNS, DelayComparison, compare_delays

@@ -10,8 +10,8 @@ import polars as pl
 
 from ray_sim.experiments.explain import run_explainer
 from ray_sim.experiments.results.result_files import MANIFEST, PLAN, read_result
-from ray_sim.experiments.results.run_manifest import read_run_manifest
 from ray_sim.experiments.results.store import ResultStore
+from ray_sim.experiments.results.stored_runs import read_run_manifest
 from ray_sim.experiments.run_identity import SHORT
 from ray_sim.experiments.scenario import setting_label
 from ray_sim.experiments.sweep_entries import Entry

@@ -16,8 +16,8 @@ import polars as pl
 from ray_sim.experiments.fanout.connection import check_address
 from ray_sim.experiments.fanout.driver import fan_out
 from ray_sim.experiments.results.result_directories import remove_directory, require_result_files
-from ray_sim.experiments.results.stale_runs import Dropped, find_stale, other_versions
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore, fault_of
+from ray_sim.experiments.results.stored_runs import Dropped, find_stale, other_versions
 from ray_sim.experiments.sweep_entries import Entry, Sweep
 from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.experiments.tracking.experiment import Logged

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from ray_sim.experiments.results.result_files import read_summary
-from ray_sim.experiments.results.stale_runs import other_versions
 from ray_sim.experiments.results.store import ResultStore
+from ray_sim.experiments.results.stored_runs import other_versions
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import RaySimError
 from ray_sim.model.readable import first_and_others, number

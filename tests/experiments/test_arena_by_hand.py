@@ -13,7 +13,7 @@ import pytest
 
 from ray_sim.cli import main
 from ray_sim.experiments.arena.file import Arena, read_arena
-from ray_sim.experiments.arena.scores import arena_scores
+from ray_sim.experiments.arena.run import arena_scores
 from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results.store import ResultStore
 from tests.reports.arena_by_hand import assert_tables

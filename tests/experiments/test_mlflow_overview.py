@@ -13,11 +13,10 @@ from mlflow.entities import DatasetInput, Experiment, Run
 
 from ray_sim.cli import main
 from ray_sim.experiments.results.store import ConfigurationOutcome
-from ray_sim.experiments.tracking.database import migrate, schema_revision
-from ray_sim.experiments.tracking.description import MOST_CHARACTERS, description
+from ray_sim.experiments.tracking.database import migrate, new_database, schema_revision
 from ray_sim.experiments.tracking.experiment import HASH_TAG, NOTE_TAG, SWEEP_TAG
 from ray_sim.experiments.tracking.log import log_stores, log_sweep
-from ray_sim.experiments.tracking.template import new_database
+from ray_sim.experiments.tracking.overview import MOST_CHARACTERS, description
 from ray_sim.experiments.tracking.views import (
     CONFIGURATION_TAG,
     CONFIGURATIONS_VIEW_TAG,

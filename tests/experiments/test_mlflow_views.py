@@ -21,10 +21,9 @@ from ray_sim.experiments.results.result_files import read_summary
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_entries import Configuration, Entry
 from ray_sim.experiments.sweep_file import read_sweep
-from ray_sim.experiments.tracking.database import migrate, schema_revision
+from ray_sim.experiments.tracking.database import migrate, new_database, schema_revision
 from ray_sim.experiments.tracking.experiment import HASH_TAG, SWEEP_TAG
 from ray_sim.experiments.tracking.log import log_run, log_stores, log_sweep
-from ray_sim.experiments.tracking.template import new_database
 from ray_sim.experiments.tracking.views import (
     CONFIGURATION_TAG,
     INTERVAL_ENDS,

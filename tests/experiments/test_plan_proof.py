@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ray_sim.experiments.capacity.choices import parse_choices
 from ray_sim.experiments.capacity.goal import parse_goal, quantile
 from ray_sim.experiments.capacity.proof import Bound, Proofs
-from ray_sim.experiments.capacity.request import PlanRequest
+from ray_sim.experiments.capacity.request import PlanRequest, parse_choices
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import parse_scenario
 from tests.small_workloads import write_jobs

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.inputs.announcement_file import ANNOUNCEMENT_PROFILES
+from ray_sim.experiments.inputs.layer_file import ANNOUNCEMENT_PROFILES
 from ray_sim.experiments.inputs.training_file import TRAINING_PROFILES
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, TrimSpec, key_values, parse_scenario, read_scenario

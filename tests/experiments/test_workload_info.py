@@ -11,9 +11,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ray_sim.experiments.block_summary import describe_blocks
 from ray_sim.experiments.inputs.training_file import load_training_draws
-from ray_sim.experiments.workload_info import WorkloadInfo, describe_workload
+from ray_sim.experiments.workload_info import WorkloadInfo, describe_blocks, describe_workload
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError
 from tests.worlds import DOWN, HOUR, availability, cluster_of

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 import cluster_specs
 from ray_sim.engine.limits import SPEEDS
-from ray_sim.experiments.inputs.availability_file import with_availability
+from ray_sim.experiments.inputs.server_changes import with_availability
 from ray_sim.experiments.inputs.server_counts import SOLE, split_counts, with_counts
 from ray_sim.model.cluster import Cluster, ServerKind, memory_mib, slots_per_gpu
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError, problems_text

@@ -13,8 +13,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ray_sim.experiments.tracking.database import ARTIFACTS, migrate, relocate, schema_revision, sqlite_file
-from ray_sim.experiments.tracking.template import new_database
+from ray_sim.experiments.tracking.database import (
+    ARTIFACTS,
+    migrate,
+    new_database,
+    relocate,
+    schema_revision,
+    sqlite_file,
+)
 from ray_sim.experiments.tracking.views import CONFIGURATION_TAG, LINE_TAG, VIEW_TAG, charts_path
 from ray_sim.model.errors import RunFailedError
 

@@ -1,4 +1,4 @@
-"""Logging of stored sweeps and runs to MLflow, each once however often it is logged."""
+"""Logging of stored sweeps, runs and trainings to MLflow, each once however often it is logged."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ray_sim.experiments.results.result_files import check_result, read_manifest, read_summary, read_table
-from ray_sim.experiments.results.stale_runs import other_versions
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.results.store_union import StoreUnion
-from ray_sim.experiments.results.stored_runs import SOURCE, versions_of
+from ray_sim.experiments.results.stored_runs import SOURCE, other_versions, read_run_manifest
+from ray_sim.experiments.results.training_files import CURVES, StoredTraining, read_training_directory
 from ray_sim.experiments.sweep_entries import Detail, Entry
 from ray_sim.experiments.tracking.experiment import (
     DIRECTORY_TAG,
@@ -26,10 +26,12 @@ from ray_sim.experiments.tracking.experiment import (
 from ray_sim.experiments.tracking.overview import LoggedSweep, log_overview
 from ray_sim.experiments.tracking.records import (
     TIMELINE,
+    curve_metrics,
     final_metrics,
     input_datasets,
     run_params,
     timeline_metrics,
+    training_params,
 )
 from ray_sim.experiments.tracking.views import (
     CONFIGURATION_TAG,
@@ -309,7 +311,7 @@ class _Results(MlflowExperiment):
         manifest = read_manifest(directory)
         name = name or _run_name(manifest)
         located = {DIRECTORY_TAG: str(directory.absolute()), **(tags or {CONFIGURATION_TAG: name})}
-        located[_SOURCE_TAG] = versions_of(directory)[SOURCE]
+        located[_SOURCE_TAG] = read_run_manifest(directory).made_with[SOURCE]
         summary = read_summary(directory)
         if summary.certificate is not None and summary.certificate.binding_text is not None:
             located[_BOUND_TAG] = summary.certificate.binding_text
@@ -345,3 +347,40 @@ class _Results(MlflowExperiment):
 def _run_name(manifest: Mapping[str, object]) -> str:
     seed = "" if manifest["seed"] is None else f" seed {manifest['seed']}"
     return f"{manifest['policy']}{seed}"
+
+
+TRAININGS = "ray_sim trainings"
+"""Experiment of trainings."""
+
+
+def log_training(directory: Path) -> Logged:
+    """Log a training: its curves by round, its parameters, and its files as artifacts.
+
+    A training that is logged already is logged anew where it went on since.
+
+    Raises
+    ------
+    InvalidInputError : the directory has no training, or a file has changed
+    RunFailedError : the tracking store cannot be used
+    """
+    training = read_training_directory(directory)
+    experiment = MlflowExperiment(TRAININGS, directory.absolute())
+    with experiment.errors_named():
+        _log(experiment, directory, training)
+    return experiment.logged()
+
+
+def _log(experiment: MlflowExperiment, directory: Path, training: StoredTraining) -> None:
+    """Log a training, unless it is logged already as it is now."""
+    facts = training.facts
+    digests = facts["files"]
+    assert isinstance(digests, dict)
+    tags = {DIRECTORY_TAG: str(directory.absolute())}
+    run_id = experiment.begin(str(digests[CURVES]), str(facts["name"]), "FINISHED", tags)
+    if run_id is None:
+        return
+    experiment.log_metrics(run_id, curve_metrics(training.curves))
+    experiment.client.log_batch(run_id, params=training_params(facts))
+    for file in training.files:
+        experiment.client.log_artifact(run_id, str(file))
+    experiment.client.set_terminated(run_id, "FINISHED")
