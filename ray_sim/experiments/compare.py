@@ -292,12 +292,7 @@ Results = Mapping[str, RunResult | Sequence[RunResult]]
 
 
 def labelled_runs(results: Results) -> dict[str, list[RunResult]]:
-    """The results of each label as a list.
-
-    Raises
-    ------
-    InvalidInputError : a label is no text, or what it has are no results
-    """
+    """The results of each label as a list."""
     runs = {}
     for label, given in results.items():
         expect("results", label, str, "labels that are texts, {'fifo': a, 'las': b}")
@@ -317,11 +312,6 @@ def compare_in_memory(
     ----------
     metric : a key of `Summary.flat`; by default `default_metric`
     baseline : a label; by default that of the best mean
-
-    Raises
-    ------
-    InvalidInputError : fewer than two policies, or results of different jobs
-    UnknownNameError : no such metric or baseline
     """
     runs = labelled_runs(results)
     if len(runs) < 2 or not all(runs.values()):

@@ -175,10 +175,6 @@ def realise(spec: WorkloadSpec, seed: int, base: Base, resources: tuple[str, ...
     Parameters
     ----------
     base : see `HashedInputs.base`
-
-    Raises
-    ------
-    InvalidWorkloadError : no job is left, or the workload cannot be realised as specified
     """
     try:
         jobs = base.frame if spec.synth is None else _drawn(spec.synth, seed, base)

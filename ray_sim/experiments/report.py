@@ -64,10 +64,6 @@ def write_report(source: Path, out: Path) -> ReportFile:
     ----------
     source : directory with a manifest.json or a sweep.json
     out : HTML file, which appears whole or not at all
-
-    Raises
-    ------
-    InvalidInputError : the directory is neither, a file of it is damaged, or `out` cannot be written
     """
     require_replaceable_page(out)  # check before the work
     is_run = (source / MANIFEST).is_file()
@@ -87,7 +83,7 @@ def write_report(source: Path, out: Path) -> ReportFile:
 
 
 def write_result_report(result: RunResult, out: Path) -> ReportFile:
-    """Write the report of a result that is not stored, so without its inputs; raises as `write_report`."""
+    """Write the report of a result that is not stored, so without its inputs."""
     require_replaceable_page(out)
     reason = f" ({result.loop_reason})" if result.loop_reason else ""
     page = run_page(

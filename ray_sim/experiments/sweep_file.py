@@ -294,12 +294,7 @@ def _alternatives(
 
 
 def variants(given: object, place: str) -> list[object]:
-    """All combinations of one value per list inside `given`; the list written last varies fastest.
-
-    Raises
-    ------
-    InvalidScenarioError : an axis without values, or too many combinations
-    """
+    """All combinations of one value per list inside `given`; the list written last varies fastest."""
     if isinstance(given, list):
         if not given:
             raise InvalidScenarioError(f"{place}: an axis needs at least one value, got []")

@@ -237,12 +237,7 @@ def _listing(values: Sequence[str]) -> str:
 
 
 def describe_sweep(directory: Path) -> SweepInfo:
-    """Describe the results of a sweep, also of one that is running.
-
-    Raises
-    ------
-    InvalidInputError : the directory is not that of a sweep, or is damaged
-    """
+    """Describe the results of a sweep, also of one that is running."""
     store = ResultStore(directory)
     name, entries = store.read_plan()
     standings = Standings(store, entries)

@@ -87,10 +87,6 @@ def describe_optimum(
     Parameters
     ----------
     facts : world parameters; slot_s and horizon_s are required
-
-    Raises
-    ------
-    InvalidInputError : the instance is too large, or its jobs lack the columns of PD-ORS
     """
     world = _world(path, cluster, facts)
     found = world_optimum(world, limits)

@@ -76,12 +76,7 @@ class BlockSummary:
 
 
 def describe_blocks(frame: pl.DataFrame, name: str, servers: int) -> BlockSummary:
-    """Assign the blocks of each model to parameter servers by every rule; `frame` is a sound workload.
-
-    Raises
-    ------
-    InvalidInputError : no job has parameter blocks
-    """
+    """Assign the blocks of each model to parameter servers by every rule; `frame` is a sound workload."""
     known = frame.filter(pl.col("blocks").is_not_null())
     if known.is_empty():
         raise InvalidInputError(

@@ -114,10 +114,6 @@ def read_arena(path: Path = BUNDLED, *, quick: bool = False) -> Arena:
     Parameters
     ----------
     quick : few jobs, one seed, and one place of each cluster, world and set of contestants
-
-    Raises
-    ------
-    InvalidScenarioError : the file has problems; all of the first place that has some are listed
     """
     try:
         file = ArenaFile.model_validate(read_document(path))

@@ -213,10 +213,6 @@ def run_plan(
     Parameters
     ----------
     directory : of the results; by default ``results/plan-HASH`` of the scenario
-
-    Raises
-    ------
-    InvalidInputError : the scenario or the choices are invalid, or the directory is not one for this plan
     """
     options = options or RunOptions()
     check_address(options.address)

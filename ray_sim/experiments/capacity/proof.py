@@ -64,12 +64,7 @@ class Proofs:
         return self._goal.limit * (1 + SAME)
 
     def bound(self, cluster: str) -> Bound | None:
-        """Bound on the servers of this reference; None where nothing bounds the metric, see `reason`.
-
-        Raises
-        ------
-        InvalidInputError : the jobs or servers cannot be simulated
-        """
+        """Bound on the servers of this reference; None where nothing bounds the metric, see `reason`."""
         if self.reason is not None:
             return None
         found = [self._of(table, cluster) for table in self._jobs(cluster)]

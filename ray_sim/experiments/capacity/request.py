@@ -64,12 +64,7 @@ class Choices:
 
 
 def parse_choices(varied: Iterable[str], prices: Iterable[str]) -> Choices:
-    """Parse the options ``--vary`` and ``--price``.
-
-    Raises
-    ------
-    InvalidScenarioError : it names the option, what was expected and what was found
-    """
+    """Parse the options ``--vary`` and ``--price``."""
     axes: list[Axis] = []
     policies: tuple[str, ...] = ()
     price_of = {name: _price(name, str(text)) for name, text in key_values(prices, "--price").items()}

@@ -171,11 +171,6 @@ def find_figures(names: Sequence[str]) -> dict[str, Path]:
     Parameters
     ----------
     names : of bundled figures, of systems (all of its figures), paths of YAML files, or ``all``
-
-    Raises
-    ------
-    UnknownNameError : no such figure or system
-    InvalidInputError : two files have one name
     """
     bundled = bundled_figures()
     found: dict[str, Path] = {}
@@ -208,10 +203,6 @@ def read_figure(
     inputs : shared by figures, so that each file is read once
     data : folder of the files that the figure names under `data`
     quick : few jobs and the first seed
-
-    Raises
-    ------
-    InvalidScenarioError : the file has problems; all of them are listed
     """
     content = read_document(path)
     blocks = _read_blocks(content, path)
@@ -242,12 +233,7 @@ def read_figure(
 def _alternatives(
     figure: Figure, sweep: object, places: Mapping[str, Path | None], inputs: HashedInputs
 ) -> Iterator[Alternative]:
-    """Yield the runs of each alternative, with the seeds that the tests of the largest check need.
-
-    Raises
-    ------
-    InvalidScenarioError : an alternative changes no run, or the number of runs
-    """
+    """Yield the runs of each alternative, with the seeds that the tests of the largest check need."""
     every = [*named(figure.choices)]
     if not every:
         return

@@ -35,11 +35,6 @@ def figure_samples(cells: Sequence[Cell], xs: Sequence[X], metric: str, store: R
     Parameters
     ----------
     xs : all values of x of the figure; a run that belongs to every x counts at each
-
-    Raises
-    ------
-    UnknownNameError : runs are finished, and none has the metric
-    InvalidInputError : the metric is null in all finished runs
     """
     values: dict[tuple[str, X], dict[int | None, float]] = {}
     known: set[str] = set()

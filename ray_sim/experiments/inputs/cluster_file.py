@@ -206,12 +206,7 @@ def _load_csv(path: Source, counts: Mapping[str, int]) -> Cluster:
 def csv_rows(
     path: Source, entry: type[Entry], needed: Sequence[str], problems: list[str]
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield each line's place and filled cells by column; lines of the wrong length go to `problems`.
-
-    Raises
-    ------
-    InvalidClusterError : the file cannot be read, lacks a column of ``needed``, or has others than ``entry``
-    """
+    """Yield each line's place and filled cells by column; lines of the wrong length go to `problems`."""
     reader = csv.reader(io.StringIO(read_text(path, InvalidClusterError), newline=""), strict=True)
     try:
         header = [cell.strip() for cell in next(reader)]

@@ -67,11 +67,6 @@ def load_interference(ref: Source) -> InterferenceProfile:
     Parameters
     ----------
     ref : a path or URL ending in .yaml or .yml, or the bare name of a bundled profile
-
-    Raises
-    ------
-    InvalidInputError : the file cannot be read or breaks its rules; every problem is listed
-    UnknownNameError : neither a file nor a bundled profile
     """
     path, _, file = _FILES.read_as(ref, _ProfileFile, (_Channel, _Type))
     if problems := _problems(file):

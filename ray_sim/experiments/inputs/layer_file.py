@@ -39,11 +39,6 @@ def load_announcement_draws(ref: Source) -> AnnouncementDraws:
     Parameters
     ----------
     ref : a path or URL ending in .yaml or .yml, or the bare name of a bundled profile
-
-    Raises
-    ------
-    InvalidInputError : the file cannot be read or breaks its rules; every problem is listed
-    UnknownNameError : neither a file nor a bundled profile
     """
     parts = (Announcements, ValueDraws, OutlookDraws)
     _, text, file = ANNOUNCEMENT_PROFILES.read_as(ref, _ProfileFile, parts)
@@ -52,12 +47,7 @@ def load_announcement_draws(ref: Source) -> AnnouncementDraws:
 
 
 def names_announcement_profile(ref: Source) -> bool:
-    """Whether this names a bundled announcement profile, or a YAML file with a section `announcements`.
-
-    Raises
-    ------
-    InvalidInputError : the file cannot be read
-    """
+    """Whether this names a bundled announcement profile, or a YAML file with a section `announcements`."""
     if not is_profile_file(ref):
         return str(ref) in ANNOUNCEMENT_PROFILES.bundled()
     _, _, content = ANNOUNCEMENT_PROFILES.read(ref)
@@ -85,12 +75,6 @@ def load_profiles(refs: Sequence[Source], feasibility: Feasibility = _ANY) -> tu
     ----------
     refs : paths or URLs ending in .yaml or .yml, or bare names of bundled profiles
     feasibility : of the training profiles among them
-
-    Raises
-    ------
-    InvalidInputError : a file cannot be read or breaks its rules, or two layers fill one column
-    InvalidScenarioError : a feasibility is asked of profiles that only announce
-    UnknownNameError : neither a file nor a bundled profile
     """
     draws = [_load(each) for ref in refs for each in _profiles_of(ref)]
     layers = tuple(
@@ -112,15 +96,7 @@ def layered_title(name: str) -> str:
 
 
 def load_workload_layers(spec: WorkloadSpec) -> tuple[EnrichmentLayer, ...]:
-    """Read the profiles that columns of a workload are drawn from, in order; empty without any.
-
-    Raises
-    ------
-    InvalidInputError : a profile cannot be read or breaks its rules, two layers fill one column, `enrich`
-        asks for statements of feasible jobs only, or jobs that are drawn from a training profile are given
-        another
-    UnknownNameError : neither a file nor a bundled profile
-    """
+    """Read the profiles that columns of a workload are drawn from, in order; empty without any."""
     layers = tuple(layer for each in spec.layers for layer in load_profiles([each.profile], each.feasibility))
     check_layers(layers)
     if spec.synth is not None and spec.synth.training is not None:

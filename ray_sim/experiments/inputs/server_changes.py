@@ -43,10 +43,6 @@ def read_changes(
     Parameters
     ----------
     parse : reads the last column; it raises ValueError with what is wrong
-
-    Raises
-    ------
-    InvalidClusterError : the file cannot be read, or has other columns
     """
     rows = list(_rows(path, cluster, column, parse, problems))
     rows.sort(key=lambda row: row[1])  # stable
@@ -54,12 +50,7 @@ def read_changes(
 
 
 def refuse_any(problems: Sequence[str], path: Source) -> None:
-    """Raise if there are problems.
-
-    Raises
-    ------
-    InvalidClusterError : it lists the first of them
-    """
+    """Raise if there are problems."""
     if not problems:
         return
     hidden = [f"and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
@@ -159,10 +150,6 @@ class Spans:
         ----------
         purpose : name of the random stream
         options : names of the options for the two means, for messages
-
-        Raises
-        ------
-        InvalidScenarioError : a time is out of range, or there would be more than `MAX_SPANS`
         """
         self._check(servers, options)
         rows: list[tuple[int, int, bool]] = []
@@ -215,10 +202,6 @@ def read_availability(path: Source, cluster: Cluster) -> Availability:
     time_s is in seconds; server is a name. Lines that begin with # are comments. Lines may be in any order;
     changes at one instant apply in the order written. The events of a server alternate: an available server
     fails or is removed, an absent one is repaired or added. The first event of a server may be any of them.
-
-    Raises
-    ------
-    InvalidClusterError : the file cannot be read or breaks these rules; problems are listed by line
     """
     problems: list[str] = []
     rows = read_changes(path, cluster, "event", _event, problems)
@@ -283,10 +266,6 @@ def read_links(path: Source, cluster: Cluster) -> LinkChanges:
     """Read changes from a CSV file, by path or URL, with the columns time_s, server and bandwidth.
 
     The bandwidth is the share of the nominal one that the server's interface has from then on.
-
-    Raises
-    ------
-    InvalidClusterError : the file cannot be read or breaks these rules; problems are listed by line
     """
     problems: list[str] = []
     rows = read_changes(path, cluster, "bandwidth", _share, problems)
@@ -304,12 +283,7 @@ def write_links(path: Path, cluster: Cluster, links: LinkChanges) -> None:
 
 
 def draw_links(cluster: Cluster, spans: Spans, bandwidth: float, seed: int) -> LinkChanges:
-    """Draw random spans in which a server's interface has this share of its bandwidth.
-
-    Raises
-    ------
-    InvalidScenarioError : a number is out of range
-    """
+    """Draw random spans in which a server's interface has this share of its bandwidth."""
     if not LEAST_BANDWIDTH <= bandwidth <= 1:
         raise InvalidScenarioError(f"--bandwidth: must be from {LEAST_BANDWIDTH:g} to 1, got {bandwidth:g}")
     drawn = spans.draw(len(cluster), seed, "slow-links", ("every-s", "length-s"))

@@ -20,10 +20,6 @@ def with_counts(ref: Source, counts: Mapping[str, int]) -> str:
     Parameters
     ----------
     counts : number by the name of an entry of the file, or by `SOLE`; they replace those of ``ref``
-
-    Raises
-    ------
-    InvalidClusterError : a name that such a reference cannot hold
     """
     file, given = split_counts(ref)
     found = f"{file}@{','.join(f'{name}.count={count}' for name, count in {**given, **counts}.items())}"

@@ -76,12 +76,7 @@ def split_world(world: Mapping[str, _Value]) -> tuple[dict[str, _Value], ServerF
 
 
 def with_server_files(cluster: Cluster, files: ServerFiles) -> Cluster:
-    """The cluster with the facts of these files; what no file is named for stays.
-
-    Raises
-    ------
-    InvalidInputError : a file cannot be read or breaks its rules
-    """
+    """The cluster with the facts of these files; what no file is named for stays."""
     if files.availability is not None:
         cluster = with_availability(cluster, files.availability)
     if files.interference is not None:
@@ -102,10 +97,6 @@ def read_delays(path: Source) -> tuple[ChunkDelay, ...]:
     """Read a CSV file, by path or URL, whose columns are the fields of `ChunkDelay`.
 
     An empty or missing ``upload_s`` is the workload's own, such a ``processing_factor`` 1.
-
-    Raises
-    ------
-    InvalidClusterError : the file cannot be read or breaks these rules; problems are listed by line
     """
     found: dict[tuple[str, str], ChunkDelay] = {}
     problems: list[str] = []

@@ -57,11 +57,6 @@ def load_training_draws(ref: Source) -> TrainingDraws:
     Parameters
     ----------
     ref : a path or URL ending in .yaml or .yml, or the bare name of a bundled profile
-
-    Raises
-    ------
-    InvalidInputError : the file cannot be read or breaks its rules; every problem is listed
-    UnknownNameError : neither a file nor a bundled profile
     """
     path, text, content = TRAINING_PROFILES.read(ref)
     problems: list[str] = []

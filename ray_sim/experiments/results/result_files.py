@@ -85,12 +85,7 @@ def encode_result(
 
 
 def read_manifest(directory: Path) -> dict[str, object]:
-    """Read manifest.json and check it against its own SHA-256.
-
-    Raises
-    ------
-    InvalidInputError : the file is missing, has another format, or has changed since it was written
-    """
+    """Read manifest.json and check it against its own SHA-256."""
 
     def check_format(content: Mapping[str, object]) -> None:
         if not {"content_hash", "files", "format"} <= content.keys():
@@ -195,10 +190,6 @@ def read_checked_json(
     complaint : beginning of the error if the file is missing
     check_format : raises for a format that this version does not read, as its checksum may differ
     remedy : end of the error if the file is damaged
-
-    Raises
-    ------
-    InvalidInputError : the file is missing, is not JSON, or was changed since it was written
     """
     require_regular(path, InvalidInputError)
     try:

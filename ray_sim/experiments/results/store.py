@@ -88,13 +88,7 @@ def fault_of(directory: Path) -> str | None:
 
 
 def _hash_in(directory: Path) -> str:
-    """Hash of the run whose result a directory of the store holds.
-
-    Raises
-    ------
-    InvalidInputError : the directory has no sound manifest
-    MisplacedResultError : it is empty, a link to nothing, or holds the result of another run
-    """
+    """Hash of the run whose result a directory of the store holds."""
     if not directory.exists():
         raise MisplacedResultError(f"{directory}: is a link that leads nowhere")
     if not any(directory.iterdir()):

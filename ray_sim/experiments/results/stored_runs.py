@@ -110,12 +110,7 @@ class RunManifest(BaseModel):
 
 
 def read_run_manifest(directory: Path) -> RunManifest:
-    """Read manifest.json of a run, after checking it against its own SHA-256.
-
-    Raises
-    ------
-    InvalidInputError : the file is missing, has changed since it was written, or lacks a field
-    """
+    """Read manifest.json of a run, after checking it against its own SHA-256."""
     try:
         return RunManifest.model_validate(read_manifest(directory))
     except ValidationError as error:
@@ -205,10 +200,6 @@ def find_runs(sources: Iterable[str], progress: Progress = silent) -> tuple[list
     Parameters
     ----------
     progress : called with the number of runs read of each sweep, and of sources
-
-    Raises
-    ------
-    InvalidInputError : a source holds neither a run nor a sweep, or is damaged
     """
     found: dict[tuple[str, str], FoundRun] = {}
     absent: dict[str, Missing] = {}

@@ -35,12 +35,7 @@ class StoredTraining:
 
 
 def read_training_directory(directory: Path) -> StoredTraining:
-    """Read a training, and check its files against the SHA-256 in its facts.
-
-    Raises
-    ------
-    InvalidInputError : a file is missing, of another format, or has changed
-    """
+    """Read a training, and check its files against the SHA-256 in its facts."""
 
     def check_format(content: Mapping[str, object]) -> None:
         if content.get("format") != FORMAT or not isinstance(content.get("files"), dict):

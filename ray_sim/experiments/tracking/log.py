@@ -127,10 +127,6 @@ def log_stores(directories: Sequence[Path], experiment: str | None = None) -> Lo
     ----------
     directories : at least one; without a server the first has MLflow's database
     experiment : name of the experiment; by default that of the only sweep
-
-    Raises
-    ------
-    InvalidInputError : a directory is not that of a sweep, or several have no experiment's name
     """
     if experiment is None and len(directories) > 1:
         raise InvalidInputError(
@@ -357,11 +353,6 @@ def log_training(directory: Path) -> Logged:
     """Log a training: its curves by round, its parameters, and its files as artifacts.
 
     A training that is logged already is logged anew where it went on since.
-
-    Raises
-    ------
-    InvalidInputError : the directory has no training, or a file has changed
-    RunFailedError : the tracking store cannot be used
     """
     training = read_training_directory(directory)
     experiment = MlflowExperiment(TRAININGS, directory.absolute())
