@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 import polars as pl
 
@@ -33,6 +33,17 @@ INTERRUPTED = "interrupted"
 
 SweepProgress = Callable[[int, int, int], None]
 """Called with (configurations done, of these failed, all)."""
+
+
+class SweepOptions(TypedDict, total=False):
+    """How the runs of a sweep are carried out; see `run_sweep`."""
+
+    address: str
+    resume: bool
+    max_in_flight: int | None
+    progress: SweepProgress
+    stop: Callable[[], bool]
+    announce: Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

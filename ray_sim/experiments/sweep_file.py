@@ -117,6 +117,13 @@ def without_figure(content: object) -> object:
     return {key: value for key, value in content.items() if key not in FIGURE_BLOCKS}
 
 
+def with_jobs(workload: object, jobs: int) -> object:
+    """The workload of a sweep file with this number of jobs where it is synthetic."""
+    if not isinstance(workload, dict) or not isinstance(workload.get("synth"), dict):
+        return workload
+    return {**workload, "synth": {**workload["synth"], "jobs": jobs}}
+
+
 def parse_sweep(content: object, source: str, inputs: HashedInputs) -> Sweep:
     """Parse the content of a sweep file; `source` names it in the error."""
     shape, combined = _expand(content, source, inputs)

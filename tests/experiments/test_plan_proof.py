@@ -27,7 +27,7 @@ def bound(folder: Path, jobs: Sequence[Job], gpus: int, goal: str, **scenario: o
     request = PlanRequest(
         parse_scenario(content, "test"), parse_goal(goal), parse_choices([f"s.count=1:{gpus}"], []), 1
     )
-    return Proofs(request, [0], HashedInputs()).bound(request.cluster((gpus,)))
+    return Proofs(request, [0], HashedInputs()).bound((gpus,))
 
 
 def schedules(jobs: Sequence[Job], gpus: int) -> frozenset[tuple[int, ...]]:

@@ -6,9 +6,10 @@ their announcement. Here every time counts from the submission, and worth is tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import polars as pl
@@ -18,7 +19,7 @@ from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.report import write_page
 from ray_sim.experiments.results.result_files import read_summary, read_table, read_timing
 from ray_sim.experiments.results.store import ResultStore
-from ray_sim.experiments.sweep import SweepProgress, SweepReport, run_sweep
+from ray_sim.experiments.sweep import SweepOptions, SweepReport, run_sweep
 from ray_sim.model.job import JobTable
 from ray_sim.model.metrics import jain_index, progress_rates
 from ray_sim.model.result import Summary
@@ -167,29 +168,11 @@ class ArenaReport:
         }
 
 
-def run_arena(
-    arena: Arena,
-    directory: Path | None = None,
-    *,
-    address: str = "local",
-    resume: bool = False,
-    max_in_flight: int | None = None,
-    progress: SweepProgress = lambda done, failed, total: None,
-    stop: Callable[[], bool] = lambda: False,
-    announce: Callable[[str], None] = lambda text: None,
-) -> ArenaReport:
+def run_arena(arena: Arena, directory: Path | None = None, **options: Unpack[SweepOptions]) -> ArenaReport:
     """Run an arena, score the finished runs and write the page; arguments and errors as `run_sweep`."""
-    ended = run_sweep(
-        arena.sweep,
-        directory,
-        address=address,
-        resume=resume,
-        max_in_flight=max_in_flight,
-        progress=progress,
-        stop=stop,
-        announce=announce,
-    )
-    announce("scoring")
+    ended = run_sweep(arena.sweep, directory, **options)
+    if "announce" in options:
+        options["announce"]("scoring")
     scores = arena_scores(arena, ResultStore(ended.directory))
     variants: dict[str, list[str]] = {}
     for place in arena.places:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ray_sim.experiments.capacity.evaluation import PlanEndedError, PlanRuns, RunOptions
 from ray_sim.experiments.capacity.goal import SAME
-from ray_sim.experiments.capacity.proof import Bound, Proofs
+from ray_sim.experiments.capacity.proof import Proofs
 from ray_sim.experiments.capacity.report import PlanReport, Point, PolicyPlan
 from ray_sim.experiments.capacity.request import Mix, PlanRequest, within
 from ray_sim.experiments.fanout.connection import check_address
@@ -96,40 +96,6 @@ def contradictions(values: Mapping[Mix, float], *, falls: bool) -> Iterator[tupl
                 yield small, large
 
 
-class Exclusions:
-    """Bounds of mixes, each computed once."""
-
-    def __init__(self, request: PlanRequest, proofs: Proofs) -> None:
-        self._request = request
-        self._proofs = proofs
-        self._bounds: dict[Mix, Bound | None] = {}
-
-    @property
-    def reason(self) -> str | None:
-        """Reason why there are no proofs; None where there are some."""
-        return self._proofs.reason
-
-    def bound(self, mix: Mix) -> Bound | None:
-        """Bound of a mix; None where nothing bounds the metric."""
-        if mix not in self._bounds:
-            self._bounds[mix] = self._proofs.bound(self._request.cluster(mix))
-        return self._bounds[mix]
-
-    def excluded(self, mix: Mix) -> bool:
-        """Whether it is proven that no policy meets the goal with these servers."""
-        if self.implied(mix):
-            return True
-        bound = self.bound(mix)
-        return bound is not None and bound.excluded
-
-    def implied(self, mix: Mix) -> bool:
-        """Whether the mix is within an excluded one: a schedule on fewer servers is one on more, too."""
-        return any(
-            bound is not None and bound.excluded and within(mix, larger)
-            for larger, bound in self._bounds.items()
-        )
-
-
 _BATCH = 4
 """Mixes whose runs are submitted together where every mix is tried."""
 
@@ -137,11 +103,11 @@ _BATCH = 4
 class PolicySearch:
     """Search for one policy; the points that it has evaluated survive an early end."""
 
-    def __init__(self, request: PlanRequest, policy: str, runs: PlanRuns, exclusions: Exclusions) -> None:
+    def __init__(self, request: PlanRequest, policy: str, runs: PlanRuns, proofs: Proofs) -> None:
         self._request = request
         self._policy = policy
         self._runs = runs
-        self._exclusions = exclusions
+        self._proofs = proofs
         self._points: dict[Mix, Point] = {}
         self._assumed = False
         self._contradiction: tuple[Mix, Mix] | None = None
@@ -189,12 +155,12 @@ class PolicySearch:
     def _met(self, mixes: Sequence[Mix]) -> list[bool]:
         """Whether each mix meets the goal; those that the bounds exclude do not and are not run."""
         new = [mix for mix in dict.fromkeys(mixes) if mix not in self._points]
-        todo = [mix for mix in new if not self._exclusions.excluded(mix)]
+        todo = [mix for mix in new if not self._proofs.excluded(mix)]
         if todo:
             note = ", ".join(filter(None, [self._policy, *map(self._request.choices.label, todo)]))
             values = self._runs.values([self._request.at(self._policy, mix) for mix in todo], note)
             for mix, of_seeds in zip(todo, values, strict=True):
-                bound = self._exclusions.bound(mix)
+                bound = self._proofs.bound(mix)
                 self._points[mix] = Point.of(self._request, mix, of_seeds, bound)
         return [mix in self._points and self._points[mix].met for mix in mixes]
 
@@ -224,16 +190,16 @@ def run_plan(
     runs = PlanRuns(request, name, directory, inputs, options)
     seeds = list(request.seeds)[: None if request.scenario.workload.uses_seed else 1]
     options.announce("bounding what any policy can reach")
-    exclusions = Exclusions(request, Proofs(request, seeds, inputs))
+    proofs = Proofs(request, seeds, inputs)
     mixes = request.choices.mixes()
-    least = cheapest(mixes, lambda mix: not exclusions.excluded(mix))
-    allowed = [mix for mix in mixes if not exclusions.implied(mix)]
+    least = cheapest(mixes, lambda mix: not proofs.excluded(mix))
+    allowed = [mix for mix in mixes if not proofs.implied(mix)]
     assumed = _may_assume_monotony(request, inputs)
     plans: list[PolicyPlan] = []
     complete = True
     with runs:
         for policy in request.policies:
-            search = PolicySearch(request, policy, runs, exclusions)
+            search = PolicySearch(request, policy, runs, proofs)
             try:
                 search.search(allowed, assumed=assumed)
             except PlanEndedError:
@@ -246,7 +212,7 @@ def run_plan(
         directory=directory,
         plans=tuple(sorted(plans, key=_cost)),
         least=least,
-        no_proof=exclusions.reason,
+        no_proof=proofs.reason,
         complete=complete,
         sweep=runs.report,
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Unpack
 
 from ray_sim.experiments.figures.cells import Cell, bare, flat_entries
 from ray_sim.experiments.figures.file import Figure, places_of
@@ -12,7 +13,7 @@ from ray_sim.experiments.report import write_page
 from ray_sim.experiments.results.result_files import read_summary, read_timing
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run_identity import HashedInputs
-from ray_sim.experiments.sweep import SweepProgress, SweepReport, run_sweep
+from ray_sim.experiments.sweep import SweepOptions, SweepReport, run_sweep
 from ray_sim.experiments.sweep_entries import Configuration, Sweep
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.reports.compare import lower_is_better
@@ -106,12 +107,7 @@ def reproduce(
     directory: Path | None = None,
     *,
     verdicts: bool = True,
-    address: str = "local",
-    resume: bool = False,
-    max_in_flight: int | None = None,
-    progress: SweepProgress = lambda done, failed, total: None,
-    stop: Callable[[], bool] = lambda: False,
-    announce: Callable[[str], None] = lambda text: None,
+    **options: Unpack[SweepOptions],
 ) -> Reproduction:
     """Run figures, judge their shapes and write the page; other arguments and errors as `run_sweep`.
 
@@ -123,17 +119,9 @@ def reproduce(
     sweep = merged(figures, inputs)
     if not sweep.configurations:
         return Reproduction(None, None, tuple(_not_run(figure) for figure in figures))
-    ended = run_sweep(
-        sweep,
-        directory,
-        address=address,
-        resume=resume,
-        max_in_flight=max_in_flight,
-        progress=progress,
-        stop=stop,
-        announce=announce,
-    )
-    announce("judging")
+    ended = run_sweep(sweep, directory, **options)
+    if "announce" in options:
+        options["announce"]("judging")
     store = ResultStore(ended.directory)
     results = tuple(
         _result_or_error(figure, store, verdicts=verdicts) if figure.cells else _not_run(figure)

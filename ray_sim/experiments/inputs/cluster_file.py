@@ -14,10 +14,10 @@ from pydantic import AfterValidator, Field, ValidationError
 
 import cluster_specs
 from ray_sim.engine.limits import SPEEDS
-from ray_sim.experiments.inputs.server_changes import with_availability
+from ray_sim.experiments.inputs.server_changes import read_availability, refuse_any
 from ray_sim.experiments.inputs.server_counts import SOLE, split_counts, with_counts
 from ray_sim.model.cluster import Cluster, ServerKind, memory_mib, slots_per_gpu
-from ray_sim.model.errors import InvalidClusterError, UnknownNameError, problems_text
+from ray_sim.model.errors import InvalidClusterError, UnknownNameError
 from ray_sim.model.units import IntArray, capacity_quanta
 from workloads.documents import Entry, dotted_problems, parse_yaml, read_text
 from workloads.sources import Source, beside, check_url, is_url, name_of, unsent
@@ -187,7 +187,7 @@ def _load_yaml(path: Source, counts: Mapping[str, int]) -> Cluster:
     cluster = _build(head.name if head else "", groups, problems, path, counts)
     if head is None or head.availability is None:
         return cluster
-    return with_availability(cluster, beside(path, head.availability))
+    return replace(cluster, availability=read_availability(beside(path, head.availability), cluster))
 
 
 def _load_csv(path: Source, counts: Mapping[str, int]) -> Cluster:
@@ -230,7 +230,7 @@ def _check_header(header: Sequence[str], known: Sequence[str], needed: Sequence[
     ]
     problems += [f"line 1: column '{column}' appears twice" for column in known if header.count(column) > 1]
     problems += [f"line 1: column '{column}' is missing" for column in needed if column not in header]
-    raise_if_any(problems, path)
+    refuse_any(problems, path, MAX_PROBLEMS)
 
 
 def _build(
@@ -241,7 +241,7 @@ def _build(
         groups, name = _recounted(groups, changed, path), with_counts(name, changed)
     resources = _declared_resources(groups)
     problems = [*problems, *_gaps(groups, resources), *_slot_problems(groups), *_name_problems(groups)]
-    raise_if_any(problems, path)
+    refuse_any(problems, path, MAX_PROBLEMS)
     counts = np.array([group.servers.count for group in groups], dtype=np.int64)
     capacity = np.stack(
         [capacity_quanta([_declared(g, r) or 0.0 for g in groups], r) for r in resources], axis=1
@@ -351,13 +351,3 @@ def _name_problems(groups: Sequence[_Group]) -> Iterator[str]:
             first = owners[twice].where.rstrip("., ")
             yield f"{group.where}name: a server '{twice}' is already in {first}"
         owners.update(dict.fromkeys(group.servers.server_names(), group))
-
-
-def raise_if_any(problems: Sequence[str], path: Source) -> None:
-    if not problems:
-        return
-    lines = problems_text(str(path), problems).splitlines()
-    hidden = len(problems) - MAX_PROBLEMS
-    if hidden > 0:
-        lines[1 + MAX_PROBLEMS :] = [f"  and {hidden} more"]
-    raise InvalidClusterError("\n".join(lines))

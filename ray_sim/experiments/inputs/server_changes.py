@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -26,10 +26,18 @@ from workloads.sources import Source
 MAX_SPANS = 1_000_000
 """Approximate limit on the spans drawn for a cluster; a larger file could not be read back."""
 
-MAX_PROBLEMS = 20
-"""Number of problems of one file that an error prints; it counts the rest."""
-
 _Value = TypeVar("_Value")
+
+
+def refuse_any(problems: Sequence[str], path: Source, most: int) -> None:
+    """Raise if there are problems; the error prints ``most`` of one file, and counts the rest."""
+    if not problems:
+        return
+    lines = problems_text(str(path), problems).splitlines()
+    hidden = len(problems) - most
+    if hidden > 0:
+        lines[1 + most :] = [f"  and {hidden} more"]
+    raise InvalidClusterError("\n".join(lines))
 
 
 def read_changes(
@@ -47,14 +55,6 @@ def read_changes(
     rows = list(_rows(path, cluster, column, parse, problems))
     rows.sort(key=lambda row: row[1])  # stable
     return rows
-
-
-def refuse_any(problems: Sequence[str], path: Source) -> None:
-    """Raise if there are problems."""
-    if not problems:
-        return
-    hidden = [f"and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
-    raise InvalidClusterError(problems_text(str(path), [*problems[:MAX_PROBLEMS], *hidden]))
 
 
 def _rows(
@@ -109,16 +109,13 @@ def write_changes(
     path: Path, cluster: Cluster, column: str, time_us: IntArray, server: IntArray, values: Sequence[object]
 ) -> None:
     """Write changes as a CSV file for `read_changes`; the file appears whole or not at all."""
-    lines = [f"time_s,server,{column}"]
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["time_s", "server", column])
     for at_us, index, value in zip(time_us.tolist(), server.tolist(), values, strict=True):
-        time_s = f"{at_us // US_PER_S}.{at_us % US_PER_S:06d}"
-        lines.append(f"{time_s},{_quoted(cluster.server_names[index])},{value}")
+        rows.writerow([f"{at_us // US_PER_S}.{at_us % US_PER_S:06d}", cluster.server_names[index], value])
     with replacing(path, is_signed) as temporary:
-        temporary.write_bytes(signed("\n".join([*lines, ""]).encode()))
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"') else name
+        temporary.write_bytes(signed(text.getvalue().encode()))
 
 
 class DrawnChanges(NamedTuple):
@@ -191,11 +188,6 @@ EVENTS = {"add": True, "repair": True, "remove": False, "fail": False}
 """Whether the server is available after an event, by the event's word in the file."""
 
 
-def with_availability(cluster: Cluster, path: Source | None) -> Cluster:
-    """The cluster with the availability of the file; unchanged if `path` is None."""
-    return cluster if path is None else replace(cluster, availability=read_availability(path, cluster))
-
-
 def read_availability(path: Source, cluster: Cluster) -> Availability:
     """Read changes of servers from a CSV file, by path or URL, with the columns time_s, server and event.
 
@@ -211,7 +203,7 @@ def read_availability(path: Source, cluster: Cluster) -> Availability:
             state = "already there" if up else "not there"
             problems.append(f"line {line}: server '{cluster.server_names[server]}' is {state} then")
         there[server] = up
-    refuse_any(problems, path)
+    refuse_any(problems, path, 20)
     return Availability(
         time_us=np.array([time_us for _, time_us, _, _ in rows], dtype=np.int64),
         server=np.array([server for _, _, server, _ in rows], dtype=np.int64),
@@ -269,7 +261,7 @@ def read_links(path: Source, cluster: Cluster) -> LinkChanges:
     """
     problems: list[str] = []
     rows = read_changes(path, cluster, "bandwidth", _share, problems)
-    refuse_any(problems, path)
+    refuse_any(problems, path, 20)
     return LinkChanges(
         time_us=np.array([time_us for _, time_us, _, _ in rows], dtype=np.int64),
         server=np.array([server for _, _, server, _ in rows], dtype=np.int64),

@@ -9,9 +9,9 @@ from typing import Annotated, NamedTuple, TypeVar
 from pydantic import Field, ValidationError
 
 from ray_sim.engine.world_parameters import WORLD_PARAMETERS
-from ray_sim.experiments.inputs.cluster_file import csv_rows, raise_if_any
+from ray_sim.experiments.inputs.cluster_file import MAX_PROBLEMS, csv_rows
 from ray_sim.experiments.inputs.interference_file import load_interference
-from ray_sim.experiments.inputs.server_changes import read_links, with_availability
+from ray_sim.experiments.inputs.server_changes import read_availability, read_links, refuse_any
 from ray_sim.model.cluster import ChunkDelay, Cluster
 from ray_sim.model.parameters import MAX_FACTOR, Parameter
 from ray_sim.model.units import MAX_TIME_S
@@ -78,7 +78,7 @@ def split_world(world: Mapping[str, _Value]) -> tuple[dict[str, _Value], ServerF
 def with_server_files(cluster: Cluster, files: ServerFiles) -> Cluster:
     """The cluster with the facts of these files; what no file is named for stays."""
     if files.availability is not None:
-        cluster = with_availability(cluster, files.availability)
+        cluster = replace(cluster, availability=read_availability(files.availability, cluster))
     if files.interference is not None:
         cluster = replace(cluster, interference=load_interference(files.interference))
     if files.links is not None:
@@ -109,5 +109,5 @@ def read_delays(path: Source) -> tuple[ChunkDelay, ...]:
         if delay[:2] in found:
             problems.append(f"{where}the pair '{delay.model}', '{delay.server_class}' has a line already")
         found[delay[:2]] = delay
-    raise_if_any(problems, path)
+    refuse_any(problems, path, MAX_PROBLEMS)
     return tuple(found[pair] for pair in sorted(found))

@@ -221,14 +221,18 @@ def _read_frame(directory: Path, name: str, digests: object) -> pl.DataFrame:
 
 
 def _checked_content(directory: Path, name: str, digests: object) -> bytes:
-    require_regular(directory / name, InvalidInputError)
+    return unchanged_bytes(directory / name, digests.get(name) if isinstance(digests, dict) else None)
+
+
+def unchanged_bytes(path: Path, sha256: object, remedy: str = REMEDY) -> bytes:
+    """Read a file whose SHA-256 is known."""
+    require_regular(path, InvalidInputError)
     try:
-        content = (directory / name).read_bytes()
+        content = path.read_bytes()
     except OSError as error:
-        raise InvalidInputError(f"{directory / name}: cannot be read: {error.strerror}; {REMEDY}") from error
-    written = digests.get(name) if isinstance(digests, dict) else None
-    if hashlib.sha256(content).hexdigest() != written:
-        raise ChangedFileError(directory / name)
+        raise InvalidInputError(f"{path}: cannot be read: {error.strerror}; {remedy}") from error
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise ChangedFileError(path, remedy)
     return content
 
 

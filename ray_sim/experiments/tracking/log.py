@@ -12,7 +12,7 @@ from ray_sim.experiments.results.result_files import check_result, read_manifest
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.results.store_union import StoreUnion
 from ray_sim.experiments.results.stored_runs import SOURCE, other_versions, read_run_manifest
-from ray_sim.experiments.results.training_files import CURVES, StoredTraining, read_training_directory
+from ray_sim.experiments.results.training_files import CURVES, read_training_directory
 from ray_sim.experiments.sweep_entries import Detail, Entry
 from ray_sim.experiments.tracking.experiment import (
     DIRECTORY_TAG,
@@ -108,7 +108,8 @@ def log_sweep(
             for group in stale:
                 experiment.end_configuration(group, results, sweep_run)
             log_overview(experiment, sweep_run, results)
-            experiment.end(sweep_run, whole=len(done) == len(entries))
+            whole = len(done) == len(entries)
+            experiment.client.set_terminated(sweep_run, "FINISHED" if whole else "FAILED")
     return experiment.logged()
 
 
@@ -305,7 +306,8 @@ class _Results(MlflowExperiment):
         name : name of the run; by default the policy and its seed
         """
         manifest = read_manifest(directory)
-        name = name or _run_name(manifest)
+        seed = "" if manifest["seed"] is None else f" seed {manifest['seed']}"
+        name = name or f"{manifest['policy']}{seed}"
         located = {DIRECTORY_TAG: str(directory.absolute()), **(tags or {CONFIGURATION_TAG: name})}
         located[_SOURCE_TAG] = read_run_manifest(directory).made_with[SOURCE]
         summary = read_summary(directory)
@@ -335,15 +337,6 @@ class _Results(MlflowExperiment):
         if run_id is not None:
             self.client.set_terminated(run_id, "FAILED")
 
-    def end(self, sweep_run: str, whole: bool) -> None:
-        """End the run of the sweep, as finished if the sweep is `whole`."""
-        self.client.set_terminated(sweep_run, "FINISHED" if whole else "FAILED")
-
-
-def _run_name(manifest: Mapping[str, object]) -> str:
-    seed = "" if manifest["seed"] is None else f" seed {manifest['seed']}"
-    return f"{manifest['policy']}{seed}"
-
 
 TRAININGS = "ray_sim trainings"
 """Experiment of trainings."""
@@ -356,22 +349,15 @@ def log_training(directory: Path) -> Logged:
     """
     training = read_training_directory(directory)
     experiment = MlflowExperiment(TRAININGS, directory.absolute())
-    with experiment.errors_named():
-        _log(experiment, directory, training)
-    return experiment.logged()
-
-
-def _log(experiment: MlflowExperiment, directory: Path, training: StoredTraining) -> None:
-    """Log a training, unless it is logged already as it is now."""
-    facts = training.facts
-    digests = facts["files"]
+    digests = training.facts["files"]
     assert isinstance(digests, dict)
-    tags = {DIRECTORY_TAG: str(directory.absolute())}
-    run_id = experiment.begin(str(digests[CURVES]), str(facts["name"]), "FINISHED", tags)
-    if run_id is None:
-        return
-    experiment.log_metrics(run_id, curve_metrics(training.curves))
-    experiment.client.log_batch(run_id, params=training_params(facts))
-    for file in training.files:
-        experiment.client.log_artifact(run_id, str(file))
-    experiment.client.set_terminated(run_id, "FINISHED")
+    with experiment.errors_named():
+        tags = {DIRECTORY_TAG: str(directory.absolute())}
+        run_id = experiment.begin(str(digests[CURVES]), str(training.facts["name"]), "FINISHED", tags)
+        if run_id is not None:
+            experiment.log_metrics(run_id, curve_metrics(training.curves))
+            experiment.client.log_batch(run_id, params=training_params(training.facts))
+            for file in training.files:
+                experiment.client.log_artifact(run_id, str(file))
+            experiment.client.set_terminated(run_id, "FINISHED")
+    return experiment.logged()

@@ -257,7 +257,7 @@ def _log_pages(
 ) -> None:
     """Log the report of the sweep, and a picture per place with a curve per policy."""
     store = results.store
-    for index, (place, curves) in enumerate(store.jct_curves(results.done(results.entries))):
-        experiment.log_bytes(sweep_run, f"jct_cdf_{index}.png", jct_cdf_png(curves, place_title(place)))
+    for index, (place, data) in enumerate(store.places(results.done(results.entries))):
+        experiment.log_bytes(sweep_run, f"jct_cdf_{index}.png", jct_cdf_png(data.jct_s, place_title(place)))
     page, _ = results_page(results.name, store, results.entries, results.errors, comparisons)
     experiment.log_bytes(sweep_run, "report.html", page_bytes(page))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from ray_sim.experiments.figures.cells import flat_entries
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.experiments.tracking.views import TIME_CHARTS
 from ray_sim.model.result import JobStatus
@@ -189,17 +190,10 @@ def training_params(facts: Mapping[str, object]) -> list[Param]:
     """Parameters of a training: the entries of its plan, by dotted key."""
     from mlflow.entities import Param
 
-    found: dict[str, object] = {}
-
-    def add(prefix: str, content: object) -> None:
-        if isinstance(content, dict):
-            for key, value in content.items():
-                add(f"{prefix}.{key}" if prefix else str(key), value)
-        elif content is not None:
-            found[prefix] = content
-
-    add("", facts["plan"])
-    return [Param(key, str(value)[:_MOST_PARAM]) for key, value in found.items()]
+    plan = facts["plan"]
+    assert isinstance(plan, dict)
+    found = [pair for key, part in plan.items() for pair in flat_entries(key, part).items()]
+    return [Param(key, str(value)[:_MOST_PARAM]) for key, value in found if value is not None]
 
 
 def thin_timeline(timeline: pl.DataFrame, points: int) -> pl.DataFrame:

@@ -13,10 +13,7 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-import polars as pl
-
 from ray_sim.experiments.sweep_entries import Entry
-from ray_sim.model.units import FloatArray
 from ray_sim.reports.compare import lower_is_better
 from ray_sim.reports.statistics import mean_interval
 from ray_sim.reports.tables import GAPS, KEYS, SHARES, SWEEP_HEADINGS, Place, RunRow, run_table, sweep_table
@@ -134,7 +131,7 @@ def configuration_metrics(rows: Sequence[RunRow]) -> dict[str, float]:
     for name in SWEEP_HEADINGS:
         if name in found and name in runs.columns and name not in SHARES:
             gap = GAPS.get(name)
-            values = _floats(runs[name].drop_nulls())
+            values = runs[name].drop_nulls().to_numpy().astype("float64")
             interval = mean_interval(values, metric_range(name)) if gap is None else gap.interval(runs)
             if interval is not None:
                 found |= dict(
@@ -265,7 +262,3 @@ def _line_chart(metrics: Sequence[str], section: str, **options: str) -> dict[st
         "isGenerated": False,
         **options,
     }
-
-
-def _floats(column: pl.Series) -> FloatArray:
-    return column.to_numpy().astype("float64")
