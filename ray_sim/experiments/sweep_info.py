@@ -249,15 +249,11 @@ def describe_sweep(directory: Path) -> SweepInfo:
         runs=len(entries),
         done=standings.done,
         failed=len(outcomes) - len(finished),
-        workloads=_each(entry.workload for entry in entries),
-        clusters=_each(entry.cluster for entry in entries),
-        settings=_each(entry.setting for entry in entries),
-        policies=_each(entry.policy for entry in entries),
+        workloads=tuple(dict.fromkeys(entry.workload for entry in entries)),
+        clusters=tuple(dict.fromkeys(entry.cluster for entry in entries)),
+        settings=tuple(dict.fromkeys(entry.setting for entry in entries)),
+        policies=tuple(dict.fromkeys(entry.policy for entry in entries)),
         seeds=tuple(sorted({entry.seed for entry in entries if entry.seed is not None})),
         rankings=tuple(standings.rankings()),
         other_versions=tuple(other_versions(store, finished)),
     )
-
-
-def _each(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(values))

@@ -18,7 +18,7 @@ from ray_sim.model.html import facts_html
 from ray_sim.model.parameter_blocks import BlockRule, assign, parse_blocks
 from ray_sim.model.streams import Streams
 from ray_sim.reports.bars import bar, sparkline
-from workloads.describe import DAY_S, Bin, WorkloadDescription
+from workloads.describe import DAY_S, WorkloadDescription
 from workloads.sources import Source
 from workloads.workload import Workload
 
@@ -137,8 +137,17 @@ class WorkloadInfo:
         """Label and value of each line of the printed table."""
         load = [] if self.load is None else _load_rows(self.load)
         blocks = [] if self.blocks is None else self.blocks.rows()
+        bins = self.description.duration_bins
+        most = max(one.jobs for one in bins)
+        histogram: Rows = [
+            (
+                f"run time {one.from_s:,.0f} .. {one.to_s:,.0f} s",
+                f"{bar(one.jobs / most, BAR_WIDTH)} {one.jobs:,}",
+            )
+            for one in bins
+        ]
         views: Rows = [(f"view {each.view.name}", each.text()) for each in self.views or ()]
-        return [*self.description.rows(), *_histogram(self.description.duration_bins), *load, *blocks, *views]
+        return [*self.description.rows(), *histogram, *load, *blocks, *views]
 
     def _repr_html_(self) -> str:
         load = [] if self.load is None else _short_load_rows(self.load)
@@ -171,18 +180,6 @@ def describe_workload(
     return WorkloadInfo(workload.describe(), load, blocks, of_views)
 
 
-def _histogram(bins: list[Bin]) -> Rows:
-    most = max(one.jobs for one in bins)
-    return [
-        (f"run time {one.from_s:,.0f} .. {one.to_s:,.0f} s", _bar_text(one.jobs, one.jobs / most))
-        for one in bins
-    ]
-
-
-def _bar_text(count: int, share: float) -> str:
-    return f"{bar(share, BAR_WIDTH)} {count:,}"
-
-
 def _short_load_rows(load: ClusterLoad) -> list[tuple[str, str]]:
     """Rows on the load for a small table."""
     whole = load.whole
@@ -198,7 +195,10 @@ def _load_rows(load: ClusterLoad) -> Rows:
     whole = load.whole
     rows: Rows = [
         ("cluster", f"{load.cluster}: {whole.servers:,} servers"),
-        ("jobs that can never fit", _never_fit_text(whole)),
+        (
+            "jobs that can never fit",
+            f"{whole.never_fit:,} ({whole.never_fit / whole.jobs:.2%}){_too_much_text(whole)}",
+        ),
     ]
     if not load.whole_jobs:
         rows.append(("unfinished work", UNBOUNDED))
@@ -211,10 +211,6 @@ def _load_rows(load: ClusterLoad) -> Rows:
     if load.outside_vcs:
         rows.append(("jobs of no vc of the cluster", load.outside_vcs))
     return rows
-
-
-def _never_fit_text(whole: PartitionLoad) -> str:
-    return f"{whole.never_fit:,} ({whole.never_fit / whole.jobs:.2%}){_too_much_text(whole)}"
 
 
 def _too_much_text(whole: PartitionLoad) -> str:
@@ -286,14 +282,11 @@ def _partition_text(partition: PartitionLoad) -> str:
         return jobs
     name, load = worst
     backlog = load.backlog
-    behind = (
-        "" if backlog is None or not backlog.at_last_submission_h else f", {_behind_text(backlog)} at the end"
-    )
+    behind = ""
+    if backlog is not None and backlog.at_last_submission_h:
+        late = "for ever behind" if backlog.drain_h is None else f"{backlog.drain_h:,.1f} h behind"
+        behind = f", {late} at the end"
     return f"{load.offered_load:.3f} ({name}){behind}; {jobs}"
-
-
-def _behind_text(backlog: Backlog) -> str:
-    return "for ever behind" if backlog.drain_h is None else f"{backlog.drain_h:,.1f} h behind"
 
 
 def _warnings(load: ClusterLoad) -> Iterator[str]:

@@ -22,7 +22,6 @@ from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep import SweepOptions, SweepReport, run_sweep
 from ray_sim.model.job import JobTable
 from ray_sim.model.metrics import jain_index, progress_rates
-from ray_sim.model.result import Summary
 from ray_sim.model.units import US_PER_S, BoolArray, FloatArray
 from ray_sim.model.utility import utility
 from ray_sim.policies.registry import create_policy
@@ -67,7 +66,7 @@ def _of_place(place: Place, arena: Arena, store: ResultStore) -> list[dict[str, 
         if run.seed not in jobs_of:
             jobs_of[run.seed] = prepare(scenario, arena.sweep.inputs).jobs.table
         directory = store.run_directory(entry.content_hash)
-        jobs, summary = read_table(directory, "jobs"), read_summary(directory)
+        jobs, flat = read_table(directory, "jobs"), read_summary(directory).flat()
         decision_s = read_timing(directory).get("decision_s")
         total_s = decision_s.get("total") if isinstance(decision_s, Mapping) else None
         scores = job_scores(jobs_of[run.seed], jobs)
@@ -78,7 +77,7 @@ def _of_place(place: Place, arena: Arena, store: ResultStore) -> list[dict[str, 
                 "seed": entry.seed,
                 **scores,
                 "decision_ms": None if not isinstance(total_s, float) else 1e3 * total_s / len(jobs),
-                **_figures(summary),
+                **{score: flat.get(key) for score, key in _SUMMARY_KEYS.items()},
             }
         )
     return rows
@@ -91,11 +90,6 @@ _SUMMARY_KEYS = {
     "welfare_bound": "welfare.bound",
 }
 """Scores that are figures of the summary, and their keys there."""
-
-
-def _figures(summary: Summary) -> dict[str, float | None]:
-    flat = summary.flat()
-    return {score: flat.get(key) for score, key in _SUMMARY_KEYS.items()}
 
 
 def job_scores(table: JobTable, jobs: pl.DataFrame) -> dict[str, float | int | None]:

@@ -186,7 +186,9 @@ def run_plan(
     name = f"plan-{_world_hash(request, inputs)[:SHORT]}"
     directory = directory or Path("results") / name
     refuse_url(directory)
-    _rehearse(request, inputs)
+    rehearsal = Rehearsal(inputs)
+    for policy in request.policies:  # the errors that the runs would raise at their start
+        rehearsal.set_up(request.at(policy, request.most))
     runs = PlanRuns(request, name, directory, inputs, options)
     seeds = list(request.seeds)[: None if request.scenario.workload.uses_seed else 1]
     options.announce("bounding what any policy can reach")
@@ -194,7 +196,8 @@ def run_plan(
     mixes = request.choices.mixes()
     least = cheapest(mixes, lambda mix: not proofs.excluded(mix))
     allowed = [mix for mix in mixes if not proofs.implied(mix)]
-    assumed = _may_assume_monotony(request, inputs)
+    speed = inputs.cluster(request.cluster(request.most)).speed
+    assumed = request.goal.helped_by_servers and bool((speed == speed[0]).all())
     plans: list[PolicyPlan] = []
     complete = True
     with runs:
@@ -231,16 +234,3 @@ def _world_hash(request: PlanRequest, inputs: HashedInputs) -> str:
 def _cost(plan: PolicyPlan) -> tuple[float, float]:
     """Order of policies: by the price of the servers they need, then by the metric there."""
     return (math.inf, 0.0) if plan.best is None else (plan.best.price, plan.best.mean)
-
-
-def _rehearse(request: PlanRequest, inputs: HashedInputs) -> None:
-    """Raise the errors that the runs with the most servers would raise at their start."""
-    rehearsal = Rehearsal(inputs)
-    for policy in request.policies:
-        rehearsal.set_up(request.at(policy, request.most))
-
-
-def _may_assume_monotony(request: PlanRequest, inputs: HashedInputs) -> bool:
-    """Whether more servers may be assumed not to make the metric worse: they are all equally fast."""
-    speed = inputs.cluster(request.cluster(request.most)).speed
-    return request.goal.helped_by_servers and bool((speed == speed[0]).all())

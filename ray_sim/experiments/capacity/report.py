@@ -168,24 +168,16 @@ def points_columns(report: PlanReport) -> list[str]:
 def points_rows(report: PlanReport) -> list[list[object]]:
     """A row for each evaluated choice, see `points_columns`."""
     return [
-        [plan.policy, *point.mix, point.price, *_cells(point), *([] if report.no_proof else [_bound(point)])]
+        [
+            *(plan.policy, *point.mix, point.price, point.mean),
+            interval_text(point.interval, point.runs if math.isfinite(point.mean) else 0),
+            f"{point.meeting} of {point.runs}",
+            "met" if point.met else "not met",
+            *([] if report.no_proof else [point.bound and point.bound.value]),
+        ]
         for plan in report.plans
         for point in plan.points
     ]
-
-
-def _cells(point: Point) -> list[object]:
-    met = "met" if point.met else "not met"
-    return [
-        point.mean,
-        interval_text(point.interval, point.runs if math.isfinite(point.mean) else 0),
-        f"{point.meeting} of {point.runs}",
-        met,
-    ]
-
-
-def _bound(point: Point) -> float | None:
-    return None if point.bound is None else point.bound.value
 
 
 def plan_html(report: PlanReport) -> str:
