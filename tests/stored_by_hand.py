@@ -29,6 +29,7 @@ def manifest(content_hash: str, policy: str) -> dict[str, object]:
         "trim": None,
         "seed": 0,
         "versions": {"ray_sim": "0.1.0"},
+        "jobs": {"read": 3, "replayed": 3},
     }
 
 
