@@ -252,13 +252,6 @@ def test_the_classes_of_trimmed_runs_hold_the_jobs_that_count(at_desk: Path, tmp
     assert max(counted) < 40
 
 
-def test_a_damaged_table_is_named(two_runs: tuple[str, str], at_desk: Path, tmp_path: Path) -> None:
-    srtf = _simulate(tmp_path / "srtf", "srtf")
-    (tmp_path / "srtf" / "jobs.parquet").write_bytes(b"PAR1")
-    with pytest.raises(InvalidInputError, match=r"srtf/jobs.parquet: changed since it was written"):
-        compare_results([two_runs[0], srtf])
-
-
 def with_jct(last_jct_s: float) -> RunResult:
     """Three jobs whose second takes this long: the mean JCT is (10 + last) / 2."""
     return three_jobs(last_jct_s)

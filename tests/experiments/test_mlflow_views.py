@@ -170,26 +170,20 @@ def test_the_chart_of_welfare_comes_before_those_of_completion_times() -> None:
     assert (view["orderByKey"], view["orderByAsc"]) == ("metrics.`welfare.welfare`", False)
 
 
-def test_the_address_of_the_page_names_the_experiment(
+def test_logging_again_changes_nothing_and_gives_the_address_of_the_page(
     finished: tuple[ResultStore, list[Entry]], client: MlflowClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    log_stores([finished[0].root])
+    before = {run.info.run_id: run.to_dictionary() for run in _runs(client)}
     assert main(["log", str(finished[0].root), "--json"]) == 0
+    assert {run.info.run_id: run.to_dictionary() for run in _runs(client)} == before
     experiment = client.get_experiment_by_name("study")
     assert experiment is not None
     assert experiment.experiment_id != "1"
     page = f"#/experiments/{experiment.experiment_id}/runs?viewStateShareKey={VIEW_TAG.rpartition('.')[2]}"
-    assert page in json.loads(capsys.readouterr().out)["charts"]
-
-
-def test_logging_again_changes_nothing(
-    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
-) -> None:
-    store, _ = finished
-    log_stores([store.root])
-    before = {run.info.run_id: run.to_dictionary() for run in _runs(client)}
-    again = log_stores([store.root])
-    assert (again.created, again.present) == (0, 6)
-    assert {run.info.run_id: run.to_dictionary() for run in _runs(client)} == before
+    told = json.loads(capsys.readouterr().out)
+    assert (told["created"], told["present"]) == (0, 6)
+    assert page in told["charts"]
 
 
 @pytest.mark.parametrize("logged", [0, 1, 3, 4, 6])
