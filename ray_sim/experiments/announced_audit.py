@@ -57,11 +57,6 @@ def audit_run(
 ) -> WelfareAudit:
     """Audit a finished run.
 
-    Parameters
-    ----------
-    new_policy : makes the policy of the run, not yet started
-    seed, trim : of the run
-
     Raises
     ------
     InvalidScenarioError : the world has other jobs than announced ones

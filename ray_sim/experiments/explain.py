@@ -90,12 +90,7 @@ def _epoch_utc(spec: WorkloadSpec) -> datetime | None:
 
 
 def facts_of(world: World, declared: dict[str, object]) -> RunFacts:
-    """Facts of a world.
-
-    Parameters
-    ----------
-    declared : parameters of the policy with their values
-    """
+    """Facts of a world, where the policy has these values of its parameters."""
     placement = declared.get("placement")
     eligible = world.facts.eligible if isinstance(world.facts, ChunkFacts) else None
     return RunFacts(

@@ -68,12 +68,6 @@ class RealDelays:
 def compare_real_delays(directory: Path, workload: str | None = None, out: Path | None = None) -> RealDelays:
     """Compare the queueing delays of a run with those of its trace.
 
-    Parameters
-    ----------
-    directory : of the run
-    workload : path or URL of the file that the run read; None is that of the manifest
-    out : HTML page to write
-
     Raises
     ------
     InvalidInputError : a file is missing or has changed, the workload is not the one that the run read, the

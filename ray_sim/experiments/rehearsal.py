@@ -56,10 +56,6 @@ class Rehearsal:
     def set_up(self, scenario: Scenario, world: World | None = None) -> None:
         """Raise the error that the engine or the policy would raise at the start of the run.
 
-        Parameters
-        ----------
-        world : the scenario's world, if it is set up already
-
         Raises
         ------
         InvalidInputError : the policy does not go with this kind of job or this world

@@ -58,13 +58,7 @@ def _is_report(path: Path) -> bool:
 
 
 def write_report(source: Path, out: Path) -> ReportFile:
-    """Write the report of a run's directory, or of the results of a sweep.
-
-    Parameters
-    ----------
-    source : directory with a manifest.json or a sweep.json
-    out : HTML file, which appears whole or not at all
-    """
+    """Write the report of a run's directory, or of the results of a sweep."""
     require_replaceable_page(out)  # check before the work
     is_run = (source / MANIFEST).is_file()
     if is_run:

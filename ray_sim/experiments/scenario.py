@@ -363,12 +363,7 @@ def parse_scenario(content: object, source: str) -> Scenario:
 
 
 def read_scenario(path: Source, overrides: Mapping[str, object] | None = None) -> Scenario:
-    """Read a scenario from a YAML file.
-
-    Parameters
-    ----------
-    overrides : entries that replace those of the file, see `overridden`
-    """
+    """Read a scenario from a YAML file, some of whose entries are replaced, see `overridden`."""
     content = read_document(path)
     if not overrides:
         return parse_scenario(content, str(path))

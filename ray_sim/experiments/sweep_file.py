@@ -224,12 +224,7 @@ def seed_configurations(
     inputs: HashedInputs,
     shared_world: Mapping[str, Value] | None = None,
 ) -> Iterator[Configuration]:
-    """Yield the configuration of a scenario for each seed; one for all if nothing is drawn.
-
-    Parameters
-    ----------
-    shared_world : world of the sweep, where the policy has entries of its own
-    """
+    """Yield the configuration of a scenario for each seed; one for all if nothing is drawn."""
     for seed in seeds:
         identity = inputs.identify(scenario.model_copy(update={"seed": seed}))
         yield Configuration(entry_of(identity, shared_world), identity)

@@ -108,12 +108,7 @@ class Arena:
 
 
 def read_arena(path: Path = BUNDLED, *, quick: bool = False) -> Arena:
-    """Read and check an arena file.
-
-    Parameters
-    ----------
-    quick : few jobs, one seed, and one place of each cluster, world and set of contestants
-    """
+    """Read and check an arena file."""
     file = parsed(ArenaFile, read_document(path), str(path), (PlaceSpec, Contestant))
     _check_names(file, path)
     inputs = HashedInputs()

@@ -42,12 +42,7 @@ SCORES_SCHEMA = {
 
 
 def arena_scores(arena: Arena, store: ResultStore, progress: Progress = silent) -> pl.DataFrame:
-    """Scores of the runs of an arena that are in the store; `SCORES_SCHEMA`.
-
-    Parameters
-    ----------
-    progress : called with the number of places read
-    """
+    """Scores of the runs of an arena that are in the store; `SCORES_SCHEMA`."""
     rows: list[dict[str, object]] = []
     for done, place in enumerate(arena.places, start=1):
         rows += _of_place(place, arena, store)

@@ -51,10 +51,6 @@ class PlanRuns:
     The directory is that of a sweep with all configurations so far, so that `compare`, `report` and `log`
     read it.
 
-    Parameters
-    ----------
-    name : of the sweep
-
     Raises
     ------
     InvalidInputError : the directory is of another sweep, or has results and the options do not resume
@@ -88,10 +84,6 @@ class PlanRuns:
 
     def values(self, scenarios: Sequence[Scenario], note: str) -> list[list[float]]:
         """Values of the goal's metric in the runs of each scenario, in the order of the seeds.
-
-        Parameters
-        ----------
-        note : what runs, for the progress
 
         Raises
         ------

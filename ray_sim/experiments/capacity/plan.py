@@ -44,13 +44,7 @@ def cheapest(mixes: Sequence[Mix], passes: Callable[[Mix], bool]) -> Mix | None:
 
 
 def first(mixes: Sequence[Mix], passes: Callable[[Sequence[Mix]], Sequence[bool]], batch: int) -> Mix | None:
-    """The first mix that passes, without any assumption; None if none does.
-
-    Parameters
-    ----------
-    passes : tests several mixes
-    batch : number of mixes that are tested at a time
-    """
+    """The first mix that passes, without any assumption; None if none does."""
     for begin in range(0, len(mixes), batch):
         tested = mixes[begin : begin + batch]
         for mix, passed in zip(tested, passes(tested), strict=True):
@@ -64,11 +58,6 @@ def witnesses(found: Mix | None, mixes: Sequence[Mix]) -> list[Mix]:
 
     Two servers fewer and more of each kind, the mixes at one and two thirds of the way from the result to the
     dearest one, the dearest and the cheapest one.
-
-    Parameters
-    ----------
-    found : result of `cheapest`
-    mixes : cheapest first
     """
     if found is None:
         return [mixes[len(mixes) // 2], mixes[-1]]
@@ -81,12 +70,7 @@ def witnesses(found: Mix | None, mixes: Sequence[Mix]) -> list[Mix]:
 
 
 def contradictions(values: Mapping[Mix, float], *, falls: bool) -> Iterator[tuple[Mix, Mix]]:
-    """Pairs of mixes, the first within the second, of which the second has a worse value.
-
-    Parameters
-    ----------
-    falls : whether smaller values are better
-    """
+    """Pairs of mixes, the first within the second, of which the second is worse; smaller is better if `falls`."""
     for small, value in values.items():
         for large, other in values.items():
             if small == large or not within(small, large) or value == other:

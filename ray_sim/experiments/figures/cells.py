@@ -70,12 +70,7 @@ def place(found: Coordinates, axis: str) -> X:
 
 
 def coordinates(configuration: Configuration, folders: Sequence[str]) -> dict[str, object]:
-    """Coordinates of a run; see above.
-
-    Parameters
-    ----------
-    folders : with a slash at the end; names of files in them are shown without
-    """
+    """Coordinates of a run, see above; names of files in these folders are shown without."""
     scenario = configuration.identity.scenario
     found: dict[str, object] = {
         "policy": scenario.policy,

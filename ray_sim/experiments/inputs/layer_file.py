@@ -34,12 +34,7 @@ class _ProfileFile(Entry):
 
 
 def load_announcement_draws(ref: Source) -> AnnouncementDraws:
-    """Read an announcement profile from a YAML file or the bundled ones.
-
-    Parameters
-    ----------
-    ref : a path or URL ending in .yaml or .yml, or the bare name of a bundled profile
-    """
+    """Read an announcement profile from a YAML file or the bundled ones."""
     parts = (Announcements, ValueDraws, OutlookDraws)
     _, text, file = ANNOUNCEMENT_PROFILES.read_as(ref, _ProfileFile, parts)
     given, digest = file.announcements, hashlib.sha256(text.encode()).hexdigest()
@@ -69,13 +64,7 @@ class _LayeredFile(Entry):
 
 
 def load_profiles(refs: Sequence[Source], feasibility: Feasibility = _ANY) -> tuple[EnrichmentLayer, ...]:
-    """Read profiles as layers, in order; a layered profile stands for those that it names.
-
-    Parameters
-    ----------
-    refs : paths or URLs ending in .yaml or .yml, or bare names of bundled profiles
-    feasibility : of the training profiles among them
-    """
+    """Read profiles as layers, in order; a layered profile stands for those that it names."""
     draws = [_load(each) for ref in refs for each in _profiles_of(ref)]
     layers = tuple(
         EnrichmentLayer(each, feasibility) if isinstance(each, TrainingDraws) else EnrichmentLayer(each)

@@ -196,10 +196,6 @@ def find_runs(sources: Iterable[str], progress: Progress = silent) -> tuple[list
     A run that is found several times counts once, and the order of the sources does not matter. Where a
     name is ambiguous, the label gets a suffix: the digest of a workload or cluster, and the directory of a
     policy that has several results for the same jobs because its code has changed.
-
-    Parameters
-    ----------
-    progress : called with the number of runs read of each sweep, and of sources
     """
     found: dict[tuple[str, str], FoundRun] = {}
     absent: dict[str, Missing] = {}

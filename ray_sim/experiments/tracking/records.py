@@ -125,12 +125,7 @@ def line_metrics(axis: str, points: Mapping[float, Mapping[str, float]]) -> list
 
 
 def input_datasets(workload: str, manifest: Mapping[str, object]) -> list[DatasetInput]:
-    """Workload, drawn profiles and cluster of a run as datasets of MLflow: names, digests, sources, no data.
-
-    Parameters
-    ----------
-    workload : label of the workload in tables
-    """
+    """Workload, drawn profiles and cluster of a run as datasets of MLflow, without their data."""
     inputs = manifest["inputs"]
     assert isinstance(inputs, dict)
     spec = inputs["workload"]

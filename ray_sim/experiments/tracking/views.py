@@ -80,10 +80,6 @@ class SeedGroup:
         """MLflow's status, FAILED unless all runs are done, and a digest of the finished runs.
 
         The digest changes when another run finishes.
-
-        Parameters
-        ----------
-        done : content hashes of the finished runs
         """
         members = sorted(entry.content_hash for entry in self.entries if entry.content_hash in done)
         status = "FINISHED" if len(members) == len(self.entries) else "FAILED"
@@ -178,12 +174,7 @@ def view_state(metrics: Collection[str]) -> str:
 
 
 def axis_view_state(axis: str, metrics: Collection[str]) -> str:
-    """Value of `VIEW_TAG` of a sweep with an axis: the first `MAX_CHARTS` of `CHARTS` as lines over it.
-
-    Parameters
-    ----------
-    axis : metric of the runs with `LINE_TAG` that has the values of the axis
-    """
+    """Value of `VIEW_TAG` of a sweep with an axis: the first `MAX_CHARTS` of `CHARTS` as lines over it."""
     return _encoded(
         {
             "searchFilter": f"tags.`{LINE_TAG}` LIKE '%'",
