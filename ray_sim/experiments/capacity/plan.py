@@ -70,7 +70,7 @@ def witnesses(found: Mix | None, mixes: Sequence[Mix]) -> list[Mix]:
 
 
 def contradictions(values: Mapping[Mix, float], *, falls: bool) -> Iterator[tuple[Mix, Mix]]:
-    """Pairs of mixes, the first within the second, of which the second is worse; smaller is better if `falls`."""
+    """Pairs of mixes, the first within the second, of which the second is worse; small is good if `falls`."""
     for small, value in values.items():
         for large, other in values.items():
             if small == large or not within(small, large) or value == other:

@@ -86,8 +86,7 @@ class Logged:
 class MlflowExperiment:
     """The runs of one experiment by content hash, and a client to add to them.
 
-    `tracking.log` logs runs and sweeps with it, `tracking.training` trainings. Call `client` in a block of
-    `errors_named` only.
+    `tracking.log` logs runs, sweeps and trainings with it. Call `client` in a block of `errors_named` only.
 
     Attributes
     ----------
