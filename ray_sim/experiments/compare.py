@@ -139,7 +139,11 @@ def compare_results(
         raise no_value(metric, known)
     if runs and baseline is not None:
         baseline = find_baseline(baseline, {run.entry.policy for run in runs})
-    read = _counter(progress, len(runs), "jobs of runs")
+    numbers = itertools.count(1)
+
+    def read() -> None:
+        progress(next(numbers), len(runs), "jobs of runs")
+
     groups, notes = _compare_places(runs, metric, baseline, kinds, compared, read)
     if not groups:
         facts = [f"finished runs: {len(runs)}; failed or missing: {len(missing)}", *notes]
@@ -172,12 +176,6 @@ def _turned(run: FoundRun) -> FoundRun:
     """The run with setting and policy swapped."""
     entry = replace(run.entry, policy=run.entry.setting or "defaults", setting=run.entry.policy)
     return replace(run, entry=entry, policy=run.setting, setting=run.policy)
-
-
-def _counter(progress: Progress, total: int, step: str) -> Callable[[], None]:
-    """Callback that counts its calls and reports the count."""
-    numbers = itertools.count(1)
-    return lambda: progress(next(numbers), total, step)
 
 
 def _kind(name: str) -> By:

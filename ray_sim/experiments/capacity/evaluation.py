@@ -93,12 +93,12 @@ class PlanRuns:
         for configuration in (one for group in each for one in group):
             self._configurations.setdefault(configuration.entry.content_hash, configuration)
         self._sweep(note)
-        return [[self._value(configuration) for configuration in group] for group in each]
-
-    def _value(self, configuration: Configuration) -> float:
-        trim = configuration.identity.scenario.trim
-        directory = self._store.run_directory(configuration.entry.content_hash)
-        return self._request.goal.value_of(directory, None if trim is None else trim.trim)
+        goal = self._request.goal
+        trims = [None if one.trim is None else one.trim.trim for one in scenarios]
+        return [
+            [goal.value_of(self._store.run_directory(run.entry.content_hash), trim) for run in group]
+            for group, trim in zip(each, trims, strict=True)
+        ]
 
     def _sweep(self, note: str) -> None:
         """Run the configurations without a result; those of the plan so far are in the sweep's list."""

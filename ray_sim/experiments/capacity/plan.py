@@ -6,7 +6,6 @@ has at most as many servers of every kind.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -167,7 +166,8 @@ def run_plan(
     options = options or RunOptions()
     check_address(options.address)
     inputs = HashedInputs()
-    name = f"plan-{_world_hash(request, inputs)[:SHORT]}"
+    world = request.scenario.model_copy(update={"policy": "fifo", "params": {}})  # plans share its runs
+    name = f"plan-{inputs.identify(world).scenario_hash[:SHORT]}"
     directory = directory or Path("results") / name
     refuse_url(directory)
     rehearsal = Rehearsal(inputs)
@@ -197,7 +197,7 @@ def run_plan(
     report = PlanReport(
         request=request,
         directory=directory,
-        plans=tuple(sorted(plans, key=_cost)),
+        plans=tuple(sorted(plans, key=lambda plan: plan.cost)),
         least=least,
         no_proof=proofs.reason,
         complete=complete,
@@ -207,14 +207,3 @@ def run_plan(
     with replacing(directory / PLAN_FILE) as temporary:
         temporary.write_bytes(json_bytes(report.to_dict()))
     return report
-
-
-def _world_hash(request: PlanRequest, inputs: HashedInputs) -> str:
-    """Hash of everything in the scenario but its policy, so that plans of one world share their runs."""
-    world = request.scenario.model_copy(update={"policy": "fifo", "params": {}})
-    return inputs.identify(world).scenario_hash
-
-
-def _cost(plan: PolicyPlan) -> tuple[float, float]:
-    """Order of policies: by the price of the servers they need, then by the metric there."""
-    return (math.inf, 0.0) if plan.best is None else (plan.best.price, plan.best.mean)

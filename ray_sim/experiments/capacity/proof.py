@@ -109,14 +109,18 @@ class Proofs:
         """Bound for one seed, and whether it excludes the goal; None where there is no bound."""
         share = self._goal.quantile
         if share is not None:
-            table = replace(table, utility=_worth_in_time(len(table), self._limit_s))
+            # Worth 1 within the limit, and 0 later.
+            jobs, due_s = len(table), self._limit_s + 0.5 / US_PER_S
+            worth = np.ones(jobs), np.full(jobs, _DROP_PER_S), np.full(jobs, due_s)
+            table = replace(table, utility=UtilityProfile(*worth))
         servers = self._inputs.servers(cluster, self._scenario.world)
         world = world_of(self._scenario, table, servers)
         counted = self._counted(world)
         if share is not None:
             return self._of_share(world, counted, share)
         if self._goal.key == "utility":
-            return self._of_utility(world, counted)
+            most = self._most_utility(world, counted)
+            return None if most is None else (most, not self._goal.met(most))
         return self._of_mean(world, counted)
 
     def _of_mean(self, world: World, counted: IntArray) -> tuple[float, bool] | None:
@@ -149,10 +153,6 @@ class Proofs:
         needed = quantile_rank(len(counted), share)[0] + 1
         return None if most is None else (most / len(counted), most < needed)
 
-    def _of_utility(self, world: World, counted: IntArray) -> tuple[float, bool] | None:
-        most = self._most_utility(world, counted)
-        return None if most is None else (most, not self._goal.met(most))
-
     def _most_utility(self, world: World, counted: IntArray) -> float | None:
         chosen = np.zeros(len(world.table), dtype=np.bool_)
         chosen[counted] = True
@@ -168,9 +168,3 @@ class Proofs:
         submit_us = world.table.submit_us
         counted = np.ones(len(submit_us), np.bool_) if trim is None else trim.trim.counted(submit_us)
         return np.flatnonzero(counted)
-
-
-def _worth_in_time(jobs: int, limit_s: float) -> UtilityProfile:
-    """Utility 1 of a completion within the limit, and 0 of a later one, for each job."""
-    due_s = limit_s + 0.5 / US_PER_S
-    return UtilityProfile(np.ones(jobs), np.full(jobs, _DROP_PER_S), np.full(jobs, due_s))

@@ -86,6 +86,11 @@ class PolicyPlan:
     """Evaluated mixes, cheapest first."""
 
     @property
+    def cost(self) -> tuple[float, float]:
+        """Order of policies: by the price of the servers they need, then by the metric there."""
+        return (math.inf, 0.0) if self.best is None else (self.best.price, self.best.mean)
+
+    @property
     def failing_above(self) -> tuple[Point, ...]:
         """Evaluated mixes that do not meet the goal although a smaller one, `best`, does."""
         if self.best is None:

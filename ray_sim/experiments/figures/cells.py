@@ -116,13 +116,11 @@ def _matching(found: Coordinates, series: Mapping[str, Mapping[str, object]]) ->
     return [
         name
         for name, wanted in series.items()
-        if all(key in found and _fits(found[key], value) for key, value in wanted.items())
+        if all(
+            key in found and (found[key] == value or (isinstance(value, list) and found[key] in value))
+            for key, value in wanted.items()
+        )
     ]
-
-
-def _fits(value: object, wanted: object) -> bool:
-    """Whether a coordinate is the wanted value, or one of a list of them."""
-    return value == wanted or (isinstance(wanted, list) and value in wanted)
 
 
 def _own_series(configuration: Configuration, axis: str, found: Coordinates) -> str:

@@ -93,16 +93,12 @@ def _faults(
     if not 0 <= time_s <= MAX_TIME_S:
         yield f"time_s: must be a number from 0 to {MAX_TIME_S}, got '{row['time_s']}'"
     if row["server"] not in index:
-        yield f"server: the cluster has no '{row['server']}'; its servers are {_some(index)}"
+        some = ", ".join([*list(index)[:3], *(["..."] if len(index) > 3 else [])])
+        yield f"server: the cluster has no '{row['server']}'; its servers are {some}"
     try:
         parse(row[column])
     except ValueError as problem:
         yield f"{column}: {problem}"
-
-
-def _some(names: Mapping[str, int]) -> str:
-    first = list(names)[:3]
-    return ", ".join(first) + (", ..." if len(names) > len(first) else "")
 
 
 def write_changes(

@@ -149,7 +149,8 @@ def _dataset(context: str, name: str, facts: object, sha256: object, file: str |
     """
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    known = sha256 if isinstance(sha256, str) else _json_sha256(sha256 or facts)
+    described = json.dumps(sha256 or facts, sort_keys=True).encode()
+    known = sha256 if isinstance(sha256, str) else hashlib.sha256(described).hexdigest()
     source, kind = {"sha256": known}, "ray_sim"
     if file is not None:
         source["uri"] = without_secrets(file)
@@ -162,10 +163,6 @@ def _dataset(context: str, name: str, facts: object, sha256: object, file: str |
         profile=without_secrets(json.dumps(facts, sort_keys=True)),
     )
     return DatasetInput(dataset, [InputTag("mlflow.data.context", context)])
-
-
-def _json_sha256(content: object) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def curve_metrics(curves: pl.DataFrame) -> list[Metric]:
