@@ -57,6 +57,7 @@ def test_a_sweep_is_compared_over_its_seeds(tmp_path: Path, capsys: pytest.Captu
             "clusters": ["small.yaml"],
             "policies": policies,
             "seeds": {"count": 8},
+            "log": "numbers",
         }
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(content))
         run_sweep(tmp_path / f"{name}.yaml", tmp_path / name)

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results.result_files import read_result
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep import run_sweep
@@ -20,7 +19,7 @@ from ray_sim.experiments.tracking.log import log_run, log_stores, log_sweep
 from ray_sim.experiments.tracking.records import MAX_CHART_POINTS, MAX_TIMELINE_POINTS
 from ray_sim.experiments.tracking.views import TIME_CHARTS
 from ray_sim.model.errors import InvalidInputError, RunFailedError
-from tests.sweeps import RESAMPLED, children, sweep_file
+from tests.sweeps import RESAMPLED, children, run_here, sweep_file
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster", "mlflow_uri", "at_desk")]
 
@@ -30,13 +29,7 @@ def two_runs(desk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of FIFO and SJF, stored as a sweep does."""
     folder = tmp_path_factory.mktemp("two")
     with chdir(desk):
-        configurations = read_sweep(sweep_file(folder, "two")).configurations
-        store = ResultStore(folder / "store")
-        with store.writing("two"):
-            store.write_plan("two", [each.entry for each in configurations])
-            for each in configurations:
-                store.put(each.entry.content_hash, prepare(each.identity.scenario).run().files())
-    return store.root
+        return run_here(read_sweep(sweep_file(folder, "two")), folder / "store").root
 
 
 @pytest.fixture
