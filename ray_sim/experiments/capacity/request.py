@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ray_sim.experiments.capacity.goal import Goal
-from ray_sim.experiments.inputs.cluster_file import MAX_SERVERS
-from ray_sim.experiments.inputs.server_counts import with_counts
+from ray_sim.experiments.inputs.cluster_file import MAX_SERVERS, with_counts
 from ray_sim.experiments.scenario import Scenario, key_values
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.text import number_of

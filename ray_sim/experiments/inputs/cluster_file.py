@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,12 +16,16 @@ from pydantic import AfterValidator, Field, ValidationError
 import cluster_specs
 from ray_sim.engine.limits import SPEEDS
 from ray_sim.experiments.inputs.server_changes import read_availability, refuse_any
-from ray_sim.experiments.inputs.server_counts import SOLE, split_counts, with_counts
 from ray_sim.model.cluster import Cluster, ServerKind, memory_mib, slots_per_gpu
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError
 from ray_sim.model.units import IntArray, capacity_quanta
 from workloads.documents import Entry, dotted_problems, parse_yaml, read_text
 from workloads.sources import Source, beside, check_url, is_url, name_of, unsent
+
+SOLE = "servers"
+"""Name that stands for the only entry of a file where numbers of servers are changed."""
+
+_COUNTS = re.compile(r"(?P<file>.+)@(?P<counts>[^@,=]+\.count=\d{1,9}(?:,[^@,=]+\.count=\d{1,9})*)", re.ASCII)
 
 MAX_SERVERS = 1_000_000
 """Largest number of servers; a larger one is taken for a typing error."""
@@ -135,6 +140,31 @@ def bundled_clusters() -> dict[str, Path]:
     """Paths of the bundled descriptions by name."""
     folder = Path(next(iter(cluster_specs.__path__)))
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def with_counts(ref: Source, counts: Mapping[str, int]) -> str:
+    """Reference of a cluster with other numbers of servers, such as ``pool-368@server.count=12``.
+
+    Parameters
+    ----------
+    counts : number by the name of an entry of the file, or by `SOLE`; they replace those of ``ref``
+    """
+    file, given = split_counts(ref)
+    found = f"{file}@{','.join(f'{name}.count={count}' for name, count in {**given, **counts}.items())}"
+    if split_counts(found)[1] != {**given, **counts}:
+        raise InvalidClusterError(
+            f"{', '.join(counts)}: expected entries with names without '@', ',' and '='"
+        )
+    return found
+
+
+def split_counts(ref: Source) -> tuple[Source, dict[str, int]]:
+    """File or bundled name of a reference, and its numbers of servers by entry."""
+    found = _COUNTS.fullmatch(str(ref))
+    if found is None:
+        return ref, {}
+    pairs = (each.rsplit(".count=", 1) for each in found["counts"].split(","))
+    return found["file"], {name: int(count) for name, count in pairs}
 
 
 def _find(ref: Source) -> Source:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ray_sim.experiments.figures.cells import flat_entries
-from ray_sim.experiments.inputs.server_counts import split_counts
+from ray_sim.experiments.inputs.cluster_file import split_counts
 from ray_sim.experiments.inputs.server_files import WORLD
 from ray_sim.experiments.scenario import Scenario, setting_label
 from ray_sim.experiments.sweep_entries import Entry
