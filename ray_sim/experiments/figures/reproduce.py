@@ -183,12 +183,19 @@ def figure_result(figure: Figure, store: ResultStore, *, verdicts: bool = True) 
     """
     xs, metric = places_of(figure.cells), figure.spec.metric
     metrics = _metrics(figure, figure.checks if verdicts else ())
-    own = {each: _samples(figure, figure.cells, each, where, store) for each, where in metrics.items()}
+
+    def samples(cells: Sequence[Cell], prefix: str = "") -> dict[str, Samples]:
+        found = {}
+        for each, where in metrics.items():
+            try:
+                found[each] = figure_samples(cells, xs, each, store)
+            except InvalidInputError as error:
+                raise InvalidInputError(f"{figure.path}: {prefix}{where}: {error}") from error
+        return found
+
+    own = samples(figure.cells)
     alternatives = {
-        (each.choice, each.name): {
-            metric: _samples(figure, each.cells, metric, f"choices.{each.choice}, {where}", store)
-            for metric, where in metrics.items()
-        }
+        (each.choice, each.name): samples(each.cells, f"choices.{each.choice}, ")
         for each in (figure.alternatives if verdicts else ())
     }
 
@@ -217,13 +224,6 @@ def _with_reasons(checks: Sequence[JudgedCheck]) -> Iterator[JudgedCheck]:
         yield replace(check, because=None if reason is None else f"{reason}: {verdicts[reason]}")
 
 
-def _samples(figure: Figure, cells: Sequence[Cell], metric: str, where: str, store: ResultStore) -> Samples:
-    try:
-        return figure_samples(cells, places_of(figure.cells), metric, store)
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{figure.path}: {where}: {error}") from error
-
-
 def _completions(figure: Figure, xs: Sequence[X], store: ResultStore) -> str | None:
     """Remark on the first x at which series complete different numbers of jobs, and the number of others."""
     completed = figure_samples(figure.cells, xs, "completed", store).values
@@ -250,15 +250,10 @@ def _metrics(figure: Figure, checks: Sequence[Check]) -> dict[str, str]:
 def _compared(figure: Figure, check: Check, samples: Mapping[str, Samples]) -> list[Comparison]:
     """Comparisons of a check on samples by metric."""
     metric = check.metric or figure.spec.metric
-    lower = _lower(figure, metric)
+    lower = metric.startswith(TIMING) or lower_is_better(metric)
+    if figure.spec.better is not None and metric == figure.spec.metric:  # the figure says so of its own
+        lower = figure.spec.better == "lower"
     return check.compare(samples[metric], figure.series, places_of(figure.cells), lower=lower)
-
-
-def _lower(figure: Figure, metric: str) -> bool:
-    """Whether lower values are better: the figure says so of its own metric."""
-    if figure.spec.better is not None and metric == figure.spec.metric:
-        return figure.spec.better == "lower"
-    return metric.startswith(TIMING) or lower_is_better(metric)
 
 
 def _points(figure: Figure, xs: Sequence[X], samples: Samples) -> list[Point]:
