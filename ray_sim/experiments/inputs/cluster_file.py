@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 import cluster_specs
 from ray_sim.engine.limits import SPEEDS
-from ray_sim.experiments.inputs.server_changes import read_availability, refuse_any
+from ray_sim.experiments.inputs.server_changes import read_availability, refusal
 from ray_sim.model.cluster import Cluster, ServerKind, memory_mib, slots_per_gpu
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError
 from ray_sim.model.units import IntArray, capacity_quanta
@@ -260,7 +260,8 @@ def _check_header(header: Sequence[str], known: Sequence[str], needed: Sequence[
     ]
     problems += [f"line 1: column '{column}' appears twice" for column in known if header.count(column) > 1]
     problems += [f"line 1: column '{column}' is missing" for column in needed if column not in header]
-    refuse_any(problems, path, MAX_PROBLEMS)
+    if problems:
+        raise refusal(problems, path, MAX_PROBLEMS)
 
 
 def _build(
@@ -271,7 +272,8 @@ def _build(
         groups, name = _recounted(groups, changed, path), with_counts(name, changed)
     resources = _declared_resources(groups)
     problems = [*problems, *_gaps(groups, resources), *_slot_problems(groups), *_name_problems(groups)]
-    refuse_any(problems, path, MAX_PROBLEMS)
+    if problems:
+        raise refusal(problems, path, MAX_PROBLEMS)
     counts = np.array([group.servers.count for group in groups], dtype=np.int64)
     capacity = np.stack(
         [capacity_quanta([_declared(g, r) or 0.0 for g in groups], r) for r in resources], axis=1

@@ -29,15 +29,13 @@ MAX_SPANS = 1_000_000
 _Value = TypeVar("_Value")
 
 
-def refuse_any(problems: Sequence[str], path: Source, most: int) -> None:
-    """Raise if there are problems; the error prints ``most`` of one file, and counts the rest."""
-    if not problems:
-        return
+def refusal(problems: Sequence[str], path: Source, most: int) -> InvalidClusterError:
+    """Error that prints ``most`` problems of a file, and counts the rest."""
     lines = problems_text(str(path), problems).splitlines()
     hidden = len(problems) - most
     if hidden > 0:
         lines[1 + most :] = [f"  and {hidden} more"]
-    raise InvalidClusterError("\n".join(lines))
+    return InvalidClusterError("\n".join(lines))
 
 
 def read_changes(
@@ -199,7 +197,8 @@ def read_availability(path: Source, cluster: Cluster) -> Availability:
             state = "already there" if up else "not there"
             problems.append(f"line {line}: server '{cluster.server_names[server]}' is {state} then")
         there[server] = up
-    refuse_any(problems, path, 20)
+    if problems:
+        raise refusal(problems, path, 20)
     return Availability(
         time_us=np.array([time_us for _, time_us, _, _ in rows], dtype=np.int64),
         server=np.array([server for _, _, server, _ in rows], dtype=np.int64),
@@ -257,7 +256,8 @@ def read_links(path: Source, cluster: Cluster) -> LinkChanges:
     """
     problems: list[str] = []
     rows = read_changes(path, cluster, "bandwidth", _share, problems)
-    refuse_any(problems, path, 20)
+    if problems:
+        raise refusal(problems, path, 20)
     return LinkChanges(
         time_us=np.array([time_us for _, time_us, _, _ in rows], dtype=np.int64),
         server=np.array([server for _, _, server, _ in rows], dtype=np.int64),

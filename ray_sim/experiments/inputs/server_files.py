@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from ray_sim.engine.world_parameters import WORLD_PARAMETERS
 from ray_sim.experiments.inputs.cluster_file import MAX_PROBLEMS, csv_rows
 from ray_sim.experiments.inputs.interference_file import load_interference
-from ray_sim.experiments.inputs.server_changes import read_availability, read_links, refuse_any
+from ray_sim.experiments.inputs.server_changes import read_availability, read_links, refusal
 from ray_sim.model.cluster import ChunkDelay, Cluster
 from ray_sim.model.parameters import MAX_FACTOR, Parameter
 from ray_sim.model.units import MAX_TIME_S
@@ -109,5 +109,6 @@ def read_delays(path: Source) -> tuple[ChunkDelay, ...]:
         if delay[:2] in found:
             problems.append(f"{where}the pair '{delay.model}', '{delay.server_class}' has a line already")
         found[delay[:2]] = delay
-    refuse_any(problems, path, MAX_PROBLEMS)
+    if problems:
+        raise refusal(problems, path, MAX_PROBLEMS)
     return tuple(found[pair] for pair in sorted(found))
