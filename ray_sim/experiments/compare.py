@@ -40,6 +40,9 @@ from ray_sim.reports.notebook_tables import breakdown_table, comparison_table, j
 from ray_sim.reports.policy_bounds import PolicyBound, policy_bounds
 from workloads.progress import Progress, silent
 
+_VALUES_SCHEMA = {"policy": pl.String, "seed": pl.Int64, "value": pl.Float64, "completed": pl.Int64}
+"""Columns that `compare_policies` reads."""
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -83,12 +86,12 @@ class ComparisonReport:
     runs: int
     """Number of finished runs found."""
     groups: tuple[Group, ...]
-    missing: tuple[Missing, ...]
-    notes: tuple[str, ...]
+    missing: tuple[Missing, ...] = ()
+    notes: tuple[str, ...] = ()
     """One line for each thing left out."""
-    differing_versions: tuple[str, ...]
+    differing_versions: tuple[str, ...] = ()
     """One line for each package, or source, of which the runs have several versions."""
-    cover: Cover | None
+    cover: Cover | None = None
     """Measured cover of the intervals with the fewest seeds, where it is below 95 %."""
 
     def to_dict(self) -> dict[str, object]:
@@ -237,8 +240,7 @@ def _values(runs: Iterable[FoundRun], metric: str) -> pl.DataFrame:
         (run.entry.policy, run.entry.seed, run.summary.flat().get(metric, absent), run.summary.completed)
         for run in runs
     ]
-    schema = {"policy": pl.String, "seed": pl.Int64, "value": pl.Float64, "completed": pl.Int64}
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    return pl.DataFrame(rows, schema=_VALUES_SCHEMA, orient="row")
 
 
 def _group(
@@ -330,8 +332,8 @@ def compare_in_memory(
         for label, each in runs.items()
         for seed, run in enumerate(each)
     ]
-    schema = {"policy": pl.String, "seed": pl.Int64, "value": pl.Float64, "completed": pl.Int64}
-    comparison = compare_policies(pl.DataFrame(values, schema=schema, orient="row"), metric, baseline)
+    frame = pl.DataFrame(values, schema=_VALUES_SCHEMA, orient="row")
+    comparison = compare_policies(frame, metric, baseline)
     bounds = policy_bounds(((label, run.summary) for label, each in runs.items() for run in each), metric)
     jobs = _job_by_job(runs, comparison.baseline)
     groups = (Group("", "", "", comparison, bounds, (), jobs),)
@@ -342,9 +344,6 @@ def compare_in_memory(
         lower_is_better=lower_is_better(metric),
         runs=len(values),
         groups=groups,
-        missing=(),
-        notes=(),
-        differing_versions=(),
         cover=cover_of(groups),
     )
 
