@@ -1,4 +1,4 @@
-"""Driver of a fan-out: submits tasks of about a second, counts attempts and yields outcomes."""
+"""Driver of a fan-out: shares inputs, submits tasks of a second, counts attempts and yields outcomes."""
 
 from __future__ import annotations
 

@@ -26,6 +26,9 @@ from workloads.sources import Source
 MAX_SPANS = 1_000_000
 """Approximate limit on the spans drawn for a cluster; a larger file could not be read back."""
 
+_MOST_PROBLEMS = 20
+"""Number of problems of one file that an error prints; it counts the rest."""
+
 _Value = TypeVar("_Value")
 
 
@@ -198,7 +201,7 @@ def read_availability(path: Source, cluster: Cluster) -> Availability:
             problems.append(f"line {line}: server '{cluster.server_names[server]}' is {state} then")
         there[server] = up
     if problems:
-        raise refusal(problems, path, 20)
+        raise refusal(problems, path, _MOST_PROBLEMS)
     return Availability(
         time_us=np.array([time_us for _, time_us, _, _ in rows], dtype=np.int64),
         server=np.array([server for _, _, server, _ in rows], dtype=np.int64),
@@ -257,7 +260,7 @@ def read_links(path: Source, cluster: Cluster) -> LinkChanges:
     problems: list[str] = []
     rows = read_changes(path, cluster, "bandwidth", _share, problems)
     if problems:
-        raise refusal(problems, path, 20)
+        raise refusal(problems, path, _MOST_PROBLEMS)
     return LinkChanges(
         time_us=np.array([time_us for _, time_us, _, _ in rows], dtype=np.int64),
         server=np.array([server for _, _, server, _ in rows], dtype=np.int64),
