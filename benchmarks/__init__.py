@@ -1,1 +1,1 @@
-"""Benchmarks of the budgets, run by `runner`; figures are ratios within one run where possible."""
+"""Benchmarks of the budgets, run by `ray-sim bench`; figures are ratios within one run where possible."""

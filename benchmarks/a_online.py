@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.figures import Figures
+from benchmarks.week import equal_servers
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
@@ -22,7 +23,7 @@ from ray_sim.engine.world import World
 from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.kernels.chunked.increments import DispatchedChunks
 from ray_sim.kernels.chunked.queue_state import ChunkRows
-from ray_sim.model.cluster import Cluster, ServerKind
+from ray_sim.model.cluster import ServerKind
 from ray_sim.model.streams import Streams
 from ray_sim.policies.registry import create_policy
 from workloads.store import frame_to_table
@@ -106,15 +107,6 @@ def _queues(workers: int, queued: int) -> ChunkQueues:
 def week(jobs: int) -> World:
     """World of chunked synthetic Philly jobs, edge servers (one parameter server per worker), and a cloud."""
     frame, _ = enrich(synth("philly", jobs, seed=1)[0], load_training_draws("jsac_edge_cloud"), seed=1)
-    gpus = np.full((SERVERS + 1, 1), 1000 * WORKERS_PER_SERVER, dtype=np.int64)
-    servers = Cluster(
-        name="edges",
-        server_names=(*(f"edge-{i}" for i in range(SERVERS)), "cloud"),
-        resources=("gpu",),
-        capacity=gpus,
-        speed=np.ones(SERVERS + 1),
-        vc=(None,) * (SERVERS + 1),
-        kind=(ServerKind.EDGE,) * SERVERS + (ServerKind.CLOUD,),
-        gpu_type=(None,) * (SERVERS + 1),
-    )
+    kinds = [ServerKind.EDGE] * SERVERS + [ServerKind.CLOUD]
+    servers = equal_servers(kinds, {"gpu": WORKERS_PER_SERVER})
     return build_world(frame_to_table(frame), servers, params={"truth": "a_online", "slot_s": 3600.0})

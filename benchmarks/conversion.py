@@ -8,9 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from benchmarks.children import answer, call
 from benchmarks.figures import MEMORY_TOLERANCE, Figures, wall_clock
-from benchmarks.processes import peak_mb
+from benchmarks.processes import answer, call, peak_mb
 from workloads.convert import convert
 from workloads.synthetic.synth import synth
 

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from benchmarks.figures import Figures
+from benchmarks.week import equal_servers
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
 from ray_sim.model.cluster import Cluster, ServerKind
@@ -30,10 +31,6 @@ JOBS, VECTOR = 1_000, 8
 _ID = "ray_sim.environments:ray_sim/Placement-v0"
 _SERVERS, _SLOT_S, _JOBS_PER_SLOT = 6, 1200, 3
 _RESOURCES = ("gpu", "cpu", "memory_gib")
-_SERVER = (2_000, 8_000, 48 * 1024)
-"""Capacity of a server of Harmony's testbed: milli-GPU, milli-CPU, MiB."""
-
-_OVERCOMMIT = 2.0
 
 
 @pytest.fixture
@@ -137,19 +134,10 @@ def harmony_world(jobs: int) -> World:
         vc=np.full(jobs, -1),
         training=training,
     )
-    params = {"truth": "placement", "slot_s": _SLOT_S, "overcommit": _OVERCOMMIT}
+    params = {"truth": "placement", "slot_s": _SLOT_S, "overcommit": 2.0}
     return build_world(table, harmony_servers(), params=params)
 
 
 def harmony_servers() -> Cluster:
     """Six servers of Harmony's testbed."""
-    return Cluster(
-        name="testbed",
-        server_names=tuple(f"s{i}" for i in range(_SERVERS)),
-        resources=_RESOURCES,
-        capacity=np.tile(_SERVER, (_SERVERS, 1)).astype(np.int64),
-        speed=np.ones(_SERVERS),
-        vc=(None,) * _SERVERS,
-        kind=(ServerKind.PLAIN,) * _SERVERS,
-        gpu_type=(None,) * _SERVERS,
-    )
+    return equal_servers([ServerKind.PLAIN] * _SERVERS, {"gpu": 2, "cpu": 8, "memory_gib": 48})

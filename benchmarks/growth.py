@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.children import answer, call
 from benchmarks.figures import MEMORY_TOLERANCE, Figures
-from benchmarks.processes import peak_mb
+from benchmarks.processes import answer, call, peak_mb
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
 from ray_sim.experiments.inputs.cluster_file import load_cluster

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -10,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from benchmarks.children import cpu_s_of_command
 from benchmarks.figures import Figures
 from benchmarks.own_policy import Idle, OneWorkerEach, ShortestFirst, ShortestPriority
-from benchmarks.week import CLUSTER, philly_week
+from benchmarks.processes import cpu_s_of_command
+from benchmarks.week import CLUSTER, equal_servers, philly_week
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
@@ -125,12 +124,12 @@ def _measure_elastic(world: World, case: str, budget: int, figures: Figures) -> 
 
 def elastic_world(jobs: int) -> World:
     """World of elastic synthetic Philly jobs on six servers of eight GPUs."""
-    return _world(jobs, 1.0, "optimus_nine_models", _servers(SERVERS, {"gpu": 8}))
+    return _world(jobs, 1.0, "optimus_nine_models", equal_servers([ServerKind.PLAIN] * SERVERS, {"gpu": 8}))
 
 
 def crowded_world(jobs: int, crowd: Crowd) -> World:
     """World of such jobs that slow each other, on servers that have cores too."""
-    servers = _servers(crowd.servers, {"gpu": 8, "cpu": crowd.cores})
+    servers = equal_servers([ServerKind.PLAIN] * crowd.servers, {"gpu": 8, "cpu": crowd.cores})
     slowing = replace(servers, interference=load_interference("harmony_types"))
     return _world(jobs * crowd.times_jobs, crowd.load_scale, "harmony_types", slowing)
 
@@ -139,17 +138,3 @@ def _world(jobs: int, load_scale: float, profile: str, servers: Cluster) -> Worl
     drawn = synth("philly", jobs, seed=1, load_scale=load_scale)[0]
     frame, _ = enrich(drawn, load_training_draws(profile), seed=1)
     return build_world(frame_to_table(frame, servers.resources), servers, params={"truth": "placement"})
-
-
-def _servers(count: int, offers: Mapping[str, int]) -> Cluster:
-    """Equal servers that offer these GPUs and cores."""
-    return Cluster(
-        name=f"{count}-servers",
-        server_names=tuple(f"s{i}" for i in range(count)),
-        resources=tuple(offers),
-        capacity=np.tile([1_000 * amount for amount in offers.values()], (count, 1)),
-        speed=np.ones(count),
-        vc=(None,) * count,
-        kind=(ServerKind.PLAIN,) * count,
-        gpu_type=(None,) * count,
-    )

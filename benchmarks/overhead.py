@@ -11,8 +11,8 @@ from typing import Self
 import pytest
 import yaml
 
-from benchmarks.burn import steps_per_cpu_s
 from benchmarks.figures import Figures
+from benchmarks.own_policy import steps_per_cpu_s
 from benchmarks.processes import command, cpu_seconds, descendants, idle_seconds
 from ray_sim.experiments.fanout.connection import cluster
 from ray_sim.experiments.prepare import prepare
@@ -60,7 +60,7 @@ def _content(name: str, seeds: int, steps: int) -> dict[str, object]:
         "name": name,
         "workloads": [{"synth": {"profile": "philly", "jobs": 300}}],
         "clusters": ["edge-cloud"],
-        "policies": [{"name": "benchmarks.burn:Burn", "params": {"steps": steps}}],
+        "policies": [{"name": "benchmarks.own_policy:Burn", "params": {"steps": steps}}],
         "seeds": {"count": seeds},
     }
 
@@ -70,7 +70,7 @@ def _alone_cpu_s(steps: int) -> float:
     content = {
         "workload": {"synth": {"profile": "philly", "jobs": 300}},
         "cluster": "edge-cloud",
-        "policy": "benchmarks.burn:Burn",
+        "policy": "benchmarks.own_policy:Burn",
         "params": {"steps": steps},
     }
     spent = []

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_array
 
 from benchmarks.figures import Figures
-from benchmarks.slot_lp import SlotLp
+from ray_sim.kernels.planning.slot_tasks import Rooms
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
 from ray_sim.solvers.planning.market import Market
@@ -19,6 +21,52 @@ from ray_sim.solvers.planning.schedule import Outcome, Planning, Schedule, best_
 from ray_sim.solvers.planning.slot_costs import WorkParts
 from ray_sim.solvers.planning.slot_job import SlotJob
 from ray_sim.solvers.planning.slots import solve_slots
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLp:
+    """Linear programme with 2 S variables: the workers, then the parameter servers, of each server.
+
+    Rows: every resource of every server; workers at least, and at most; gamma times the parameter servers at
+    least the workers.
+    """
+
+    rooms: Rooms
+    slot: int
+    matrix: csr_array
+    unit: float
+    """Least cost of a worker with its parameter servers; scales the costs for HiGHS's absolute tolerances."""
+
+    @classmethod
+    def of(cls, rooms: Rooms, slot: int) -> SlotLp:
+        """Programme of one slot, for every number of workers."""
+        servers = rooms.free.shape[1]
+        ones = np.ones((1, servers))
+        worker, ps = (np.kron(np.eye(servers), demand[:, None]) for demand in rooms.demand)
+        matrix = np.vstack(
+            [
+                np.hstack([worker, ps]),
+                np.hstack([-ones, 0 * ones]),
+                np.hstack([ones, 0 * ones]),
+                np.hstack([ones, -rooms.workers_per_ps * ones]),
+            ]
+        )
+        bundle = rooms.offers.price[slot] @ np.array([1.0, 1.0 / rooms.workers_per_ps])
+        unit = float(bundle[bundle > 0].min()) if bundle.any() else 1.0
+        return cls(rooms, slot, csr_array(matrix), unit)
+
+    def cost(self, workers: float) -> float:
+        """Least cost of a number of workers by a cold start of HiGHS; inf if they do not fit."""
+        limit = np.concatenate([self.rooms.free[self.slot].ravel(), [-workers, self.rooms.most_workers, 0.0]])
+        prices = self.rooms.offers.price[self.slot].T.ravel() / self.unit
+        result = linprog(
+            prices,
+            A_ub=self.matrix,  # type: ignore[call-overload]  # its types cover dense matrices only
+            b_ub=limit,
+            method="highs",
+        )
+        return np.inf if result.fun is None else float(result.fun) * self.unit
+
 
 SPEED_UP = 50.0
 """Least ratio of the time of cold linear programmes to that of the planner, for whole jobs."""

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 import yaml
 
-from benchmarks.children import python
 from benchmarks.figures import Figures, wall_clock
+from benchmarks.processes import python
 from ray_sim.model.streams import Streams
 from workloads.provenance import Counts, Provenance
 from workloads.schema import with_all_columns

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.children import python
 from benchmarks.figures import Figures, wall_clock
+from benchmarks.processes import python
 from benchmarks.week import CLUSTER, philly_week
 
 BUDGETS_S = {"help": 0.3, "run": 2.0}

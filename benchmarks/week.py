@@ -1,10 +1,15 @@
-"""The week of Philly jobs for speed benchmarks."""
+"""The week of Philly jobs, and clusters, for speed benchmarks."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
+from ray_sim.model.cluster import Cluster, ServerKind
+from ray_sim.model.units import QUANTA_PER_UNIT
 from workloads.convert import convert
 from workloads.store import write_workload
 from workloads.synthetic.synth import synth
@@ -31,3 +36,19 @@ def philly_week(folder: Path, small: bool = False) -> tuple[Path, str]:
     jobs = JOBS // 10 if small else JOBS
     write_workload(*synth("philly", jobs, seed=0, load_scale=2.0), workload)
     return workload, f"a synthetic week, as there is no {_TRACE.name}, on {CLUSTER}"
+
+
+def equal_servers(kinds: Sequence[ServerKind], offers: Mapping[str, int]) -> Cluster:
+    """Servers of these kinds, each of which offers these amounts of resources."""
+    count = len(kinds)
+    quanta = [amount * QUANTA_PER_UNIT[resource] for resource, amount in offers.items()]
+    return Cluster(
+        name=f"{count}-servers",
+        server_names=tuple(f"s{i}" for i in range(count)),
+        resources=tuple(offers),
+        capacity=np.tile(quanta, (count, 1)).astype(np.int64),
+        speed=np.ones(count),
+        vc=(None,) * count,
+        kind=tuple(kinds),
+        gpu_type=(None,) * count,
+    )

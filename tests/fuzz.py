@@ -22,8 +22,7 @@ from types import FrameType
 
 import numpy as np
 
-from benchmarks.children import python
-from benchmarks.processes import peak_mb
+from benchmarks.processes import peak_mb, python
 from tests.damaged import GOOD, PIECES, RECORDS, counts_or_error, file_of
 from tests.mutated_inputs import totals_of
 

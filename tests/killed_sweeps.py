@@ -16,8 +16,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks.children import environment
-from benchmarks.processes import descendants, still_running
+from benchmarks.processes import descendants, environment, still_running
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.tracking.experiment import HASH_TAG, SWEEP_TAG
 from ray_sim.model.errors import RunFailedError

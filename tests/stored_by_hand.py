@@ -14,6 +14,8 @@ from tests.results_by_hand import three_jobs
 def manifest(content_hash: str, policy: str) -> dict[str, object]:
     return {
         "content_hash": content_hash,
+        "scenario_hash": content_hash,
+        "code": {"code_sha256": "33" * 32, "policy_source_sha256": None},
         "inputs": {
             "workload": {"path": "traces/week.parquet", "resample": "days"},
             "cluster": "edge",
@@ -24,8 +26,10 @@ def manifest(content_hash: str, policy: str) -> dict[str, object]:
         "parameters": {"knob": 2},
         "world": {},
         "partition": "none",
+        "trim": None,
         "seed": 0,
         "versions": {"ray_sim": "0.1.0"},
+        "jobs": {"read": 3, "replayed": 3},
     }
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from pathlib import Path
 
 import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from ray_sim.experiments.prepare import prepare
+from ray_sim.experiments.results.store import ResultStore
+from ray_sim.experiments.sweep_entries import Sweep
 from ray_sim.experiments.tracking.experiment import HASH_TAG
 
 RESAMPLED = {"path": "week.parquet", "resample": "days"}
@@ -20,8 +26,26 @@ def sweep_file(directory: Path, name: str, **changes: object) -> Path:
     return path
 
 
+def run_here(sweep: Sweep, root: Path) -> ResultStore:
+    """Results of a sweep whose runs are done in this process, one after the other."""
+    store = ResultStore(root)
+    with store.writing(sweep.name):
+        store.write_plan(sweep.name, [each.entry for each in sweep.configurations], sweep.log)
+        for each in sweep.configurations:
+            finished = prepare(each.identity.scenario, sweep.inputs).run()
+            store.put(each.entry.content_hash, finished.files())
+    return store
+
+
 def children(experiment: str, client: MlflowClient | None = None) -> list[Run]:
     client = client or MlflowClient()
     found = client.get_experiment_by_name(experiment)
     assert found is not None
     return [run for run in client.search_runs([found.experiment_id]) if HASH_TAG in run.data.tags]
+
+
+def prepared_page(tag: str) -> dict[str, object]:
+    """State of a page of charts, from its tag of the experiment."""
+    content = json.loads(zlib.decompress(base64.b64decode(tag.removeprefix("deflate;"))))
+    assert isinstance(content, dict)
+    return content

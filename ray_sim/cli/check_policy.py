@@ -27,7 +27,7 @@ def check_policy(
     """
     from ray_sim.cli.console import print_json, print_line, say
     from ray_sim.contract.outcome import Verdict
-    from ray_sim.experiments.policy_check.parent import policy_check
+    from ray_sim.experiments.policy_check import policy_check
 
     outcomes = []
     with policy_check(ref, params or [], actors=actors, announce=say) as check:

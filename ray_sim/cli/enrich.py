@@ -14,11 +14,12 @@ def _list_profiles(asked: bool) -> None:
     if not asked:
         return
     from ray_sim.cli.console import print_rows
-    from ray_sim.experiments.inputs.announcement_file import (
+    from ray_sim.experiments.inputs.layer_file import (
         ANNOUNCEMENT_PROFILES,
+        LAYERED_PROFILES,
+        layered_title,
         load_announcement_draws,
     )
-    from ray_sim.experiments.inputs.layer_file import LAYERED_PROFILES, layered_title
     from ray_sim.experiments.inputs.training_file import TRAINING_PROFILES, load_training_draws
 
     print_rows((name, layered_title(name)) for name in LAYERED_PROFILES.bundled())

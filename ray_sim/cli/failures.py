@@ -28,8 +28,8 @@ def failures(
     Example: ray-sim failures pool-368 --mtbf-s 1e6 --repair-s 14400 --until-s 2.5e6 -o failures.csv
     """
     from ray_sim.cli.console import print_json, print_rows
-    from ray_sim.experiments.inputs.availability_file import draw_failures, write_failures
     from ray_sim.experiments.inputs.cluster_file import load_cluster
+    from ray_sim.experiments.inputs.server_changes import draw_failures, write_failures
 
     servers = load_cluster(cluster)
     drawn = draw_failures(servers, mtbf_s, repair_s, from_s, until_s, seed)

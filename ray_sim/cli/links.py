@@ -1,7 +1,7 @@
 """`ray-sim links`: draw spans in which servers' network interfaces are slow.
 
-Every command that simulates reads the file by `-w links=FILE`; `ray_sim.experiments.inputs.links_file` has
-its format and the draw. Names of options and of facts in the JSON are public: scripts use them. Imports
+Every command that simulates reads the file by `-w links=FILE`; `experiments.inputs.server_changes` has its
+format and the draw. Names of options and of facts in the JSON are public: scripts use them. Imports
 inside the function keep the start of other commands fast.
 """
 
@@ -35,8 +35,7 @@ def links(
     """
     from ray_sim.cli.console import print_json, print_rows
     from ray_sim.experiments.inputs.cluster_file import load_cluster
-    from ray_sim.experiments.inputs.links_file import draw_links, write_links
-    from ray_sim.experiments.inputs.server_changes import Spans
+    from ray_sim.experiments.inputs.server_changes import Spans, draw_links, write_links
 
     servers = load_cluster(cluster)
     drawn = draw_links(servers, Spans(every_s, length_s, from_s, until_s), bandwidth, seed)

@@ -54,8 +54,7 @@ def _log(directories: list[Path], experiment: str | None) -> Logged:
     """Log a run, a training or sweeps, by what the first directory has."""
     from ray_sim.experiments.results.result_files import MANIFEST
     from ray_sim.experiments.results.training_files import TRAINING
-    from ray_sim.experiments.tracking.log import log_run, log_stores
-    from ray_sim.experiments.tracking.training import log_training
+    from ray_sim.experiments.tracking.log import log_run, log_stores, log_training
 
     first = directories[0]
     if len(directories) == 1 and experiment is None:

@@ -47,11 +47,10 @@ def plan(
     Example: ray-sim plan jobs/plan.yaml --goal "p95_jct_s<7200" --vary servers.count=10:200
     """
     from ray_sim.cli.console import announcer, print_json, progress
-    from ray_sim.experiments.capacity.choices import parse_choices
     from ray_sim.experiments.capacity.evaluation import RunOptions
     from ray_sim.experiments.capacity.goal import parse_goal
     from ray_sim.experiments.capacity.plan import run_plan
-    from ray_sim.experiments.capacity.request import PlanRequest
+    from ray_sim.experiments.capacity.request import PlanRequest, parse_choices
     from ray_sim.experiments.sweep import INTERRUPTED
     from ray_sim.interruption import interruptible
 
@@ -81,7 +80,7 @@ def _only(goals: list[str]) -> str:
 def _print(report: PlanReport) -> None:
     """Print what was evaluated, what each policy needs, what the bounds allow, and failures."""
     from ray_sim.cli.console import print_rows, print_table, say
-    from ray_sim.experiments.capacity.answers import answers, points_columns, points_rows
+    from ray_sim.experiments.capacity.report import answers, points_columns, points_rows
 
     if any(plan.points for plan in report.plans):
         title = f"{report.request.goal}: means over seeds, 95 % intervals"

@@ -55,7 +55,7 @@ def train(
     """
     from ray_sim.cli.console import announcer, print_json, print_rows, say
     from ray_sim.experiments.scenario import key_values
-    from ray_sim.experiments.tracking.training import log_training
+    from ray_sim.experiments.tracking.log import log_training
     from ray_sim.interruption import interruptible
     from ray_sim.learning.train import run_training
     from ray_sim.learning.training_plan import read_plan

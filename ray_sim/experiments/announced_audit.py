@@ -39,12 +39,7 @@ from ray_sim.solvers.utility_optimum import SearchLimits
 
 
 def check_audited(world: World) -> None:
-    """Refuse an audit of other jobs than announced ones.
-
-    Raises
-    ------
-    InvalidScenarioError : the world has other jobs
-    """
+    """Refuse an audit of other jobs than announced ones."""
     if not isinstance(world.facts, AnnouncedFacts):
         raise InvalidScenarioError(
             "audit: is about announced jobs: set the world parameter truth=announced, or leave the audit out"
@@ -61,11 +56,6 @@ def audit_run(
     trim: Trim | None = None,
 ) -> WelfareAudit:
     """Audit a finished run.
-
-    Parameters
-    ----------
-    new_policy : makes the policy of the run, not yet started
-    seed, trim : of the run
 
     Raises
     ------

@@ -1,9 +1,9 @@
-"""Comparison of stored results: policies on the same jobs and cluster, in one group per place."""
+"""Comparison of results, stored or in memory: policies on the same jobs, in one group per place."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from operator import itemgetter
 
@@ -11,8 +11,11 @@ import polars as pl
 
 from ray_sim.experiments.results.result_files import read_table
 from ray_sim.experiments.results.stored_runs import FoundRun, Missing, differing_versions, find_runs
+from ray_sim.model.arguments import expect
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.html import facts_html
+from ray_sim.model.result import RunResult
+from ray_sim.model.text import shown
 from ray_sim.model.units import seconds_to_us
 from ray_sim.reports.breakdown import (
     JOB_COLUMNS,
@@ -36,6 +39,9 @@ from ray_sim.reports.cover import Cover, shortfall
 from ray_sim.reports.notebook_tables import breakdown_table, comparison_table, job_facts, page_table_html
 from ray_sim.reports.policy_bounds import PolicyBound, policy_bounds
 from workloads.progress import Progress, silent
+
+_VALUES_SCHEMA = {"policy": pl.String, "seed": pl.Int64, "value": pl.Float64, "completed": pl.Int64}
+"""Columns that `compare_policies` reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +86,12 @@ class ComparisonReport:
     runs: int
     """Number of finished runs found."""
     groups: tuple[Group, ...]
-    missing: tuple[Missing, ...]
-    notes: tuple[str, ...]
+    missing: tuple[Missing, ...] = ()
+    notes: tuple[str, ...] = ()
     """One line for each thing left out."""
-    differing_versions: tuple[str, ...]
+    differing_versions: tuple[str, ...] = ()
     """One line for each package, or source, of which the runs have several versions."""
-    cover: Cover | None
+    cover: Cover | None = None
     """Measured cover of the intervals with the fewest seeds, where it is below 95 %."""
 
     def to_dict(self) -> dict[str, object]:
@@ -136,7 +142,11 @@ def compare_results(
         raise no_value(metric, known)
     if runs and baseline is not None:
         baseline = find_baseline(baseline, {run.entry.policy for run in runs})
-    read = _counter(progress, len(runs), "jobs of runs")
+    numbers = itertools.count(1)
+
+    def read() -> None:
+        progress(next(numbers), len(runs), "jobs of runs")
+
     groups, notes = _compare_places(runs, metric, baseline, kinds, compared, read)
     if not groups:
         facts = [f"finished runs: {len(runs)}; failed or missing: {len(missing)}", *notes]
@@ -169,12 +179,6 @@ def _turned(run: FoundRun) -> FoundRun:
     """The run with setting and policy swapped."""
     entry = replace(run.entry, policy=run.entry.setting or "defaults", setting=run.entry.policy)
     return replace(run, entry=entry, policy=run.setting, setting=run.policy)
-
-
-def _counter(progress: Progress, total: int, step: str) -> Callable[[], None]:
-    """Callback that counts its calls and reports the count."""
-    numbers = itertools.count(1)
-    return lambda: progress(next(numbers), total, step)
 
 
 def _kind(name: str) -> By:
@@ -236,8 +240,7 @@ def _values(runs: Iterable[FoundRun], metric: str) -> pl.DataFrame:
         (run.entry.policy, run.entry.seed, run.summary.flat().get(metric, absent), run.summary.completed)
         for run in runs
     ]
-    schema = {"policy": pl.String, "seed": pl.Int64, "value": pl.Float64, "completed": pl.Int64}
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    return pl.DataFrame(rows, schema=_VALUES_SCHEMA, orient="row")
 
 
 def _group(
@@ -282,3 +285,89 @@ def _jobs(runs: Iterable[FoundRun], read: Callable[[], None], *, with_load: bool
         frames.append(jobs.with_columns(seed=pl.lit(run.entry.seed, pl.Int64)))
         read()
     return pl.concat(frames)
+
+
+Results = Mapping[str, RunResult | Sequence[RunResult]]
+"""Results by the label of their policy: one, or one for each seed, in the same order for every policy."""
+
+
+def labelled_runs(results: Results) -> dict[str, list[RunResult]]:
+    """The results of each label as a list."""
+    runs = {}
+    for label, given in results.items():
+        expect("results", label, str, "labels that are texts, {'fifo': a, 'las': b}")
+        expect(f"results['{shown(label)}']", given, (RunResult, Sequence), "a result, or one for each seed")
+        runs[label] = [given] if isinstance(given, RunResult) else list(given)
+        for each in runs[label]:
+            expect(f"results['{shown(label)}']", each, RunResult, "results of `simulate` or `load`")
+    return runs
+
+
+def compare_in_memory(
+    results: Results, metric: str | None = None, baseline: str | None = None
+) -> ComparisonReport:
+    """Compare the results of policies on the same jobs and servers.
+
+    Parameters
+    ----------
+    metric : a key of `Summary.flat`; by default `default_metric`
+    baseline : a label; by default that of the best mean
+    """
+    runs = labelled_runs(results)
+    if len(runs) < 2 or not all(runs.values()):
+        raise InvalidInputError(
+            f"nothing to compare: expected results of two policies, found {len(runs)}, with "
+            f"{', '.join(str(len(each)) for each in runs.values()) or 'no'} runs"
+        )
+    _check_jobs(runs)
+    metrics = [run.summary.flat() for each in runs.values() for run in each]
+    metric = default_metric(metrics) if metric is None else metric
+    known = set.intersection(*map(set, metrics))
+    if metric not in known:
+        raise no_value(metric, known)
+    if baseline is not None:
+        baseline = find_baseline(baseline, runs)
+    values = [
+        (label, seed, run.summary.flat()[metric], run.summary.completed)
+        for label, each in runs.items()
+        for seed, run in enumerate(each)
+    ]
+    frame = pl.DataFrame(values, schema=_VALUES_SCHEMA, orient="row")
+    comparison = compare_policies(frame, metric, baseline)
+    bounds = policy_bounds(((label, run.summary) for label, each in runs.items() for run in each), metric)
+    jobs = _job_by_job(runs, comparison.baseline)
+    groups = (Group("", "", "", comparison, bounds, (), jobs),)
+    return ComparisonReport(
+        sources=tuple(runs),
+        metric=metric,
+        compared="policies",
+        lower_is_better=lower_is_better(metric),
+        runs=len(values),
+        groups=groups,
+        cover=cover_of(groups),
+    )
+
+
+def _check_jobs(runs: Mapping[str, Sequence[RunResult]]) -> None:
+    """Raise unless the n-th results of all policies have the same jobs."""
+    first, *others = runs.items()
+    for label, each in others:
+        for seed, (one, other) in enumerate(zip(first[1], each, strict=False)):
+            if not one.jobs.select("job_id", "submit_s").equals(other.jobs.select("job_id", "submit_s")):
+                raise InvalidInputError(
+                    f"{label}[{seed}] has other jobs, or other submissions, than {first[0]}[{seed}]; compare "
+                    "results of the same workload"
+                )
+
+
+def _job_by_job(runs: Mapping[str, Sequence[RunResult]], baseline: str) -> JobComparison | None:
+    """Comparison of two results that count all jobs; None for more."""
+    every = [run for each in runs.values() for run in each]
+    if len(every) != 2 or any(run.summary.trimmed_jobs is not None for run in every):
+        return None
+    [other] = [label for label in runs if label != baseline]
+    frames = [
+        runs[label][0].jobs.select(JOB_COLUMNS).with_columns(seed=pl.lit(None, pl.Int64))
+        for label in (other, baseline)
+    ]
+    return compare_jobs(other, *frames)

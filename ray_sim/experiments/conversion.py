@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ray_sim.experiments.inputs.availability_file import write_failures
 from ray_sim.experiments.inputs.cluster_file import FIELD_OF_RESOURCE
+from ray_sim.experiments.inputs.server_changes import write_failures
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import QUANTA_PER_UNIT
@@ -69,12 +69,7 @@ def convert_files(
 
 
 def check_cluster_path(path: Path) -> None:
-    """Raise unless a cluster and its availability table can be written at the path.
-
-    Raises
-    ------
-    InvalidInputError
-    """
+    """Raise unless a cluster and its availability table can be written at the path."""
     if path.suffix not in (".yaml", ".yml"):
         raise InvalidInputError(f"{path}: a cluster is written as YAML; name a file that ends in .yaml")
     require_replaceable(path, is_signed)
@@ -85,10 +80,6 @@ def write_cluster(cluster: Cluster, path: Path) -> None:
     """Write one entry per server, and the table `availability_path` beside the file if servers come and go.
 
     GPU types have a speed of 1. Each file appears whole or not at all.
-
-    Raises
-    ------
-    InvalidInputError : a file cannot be written
     """
     check_cluster_path(path)
     lines = [f"name: {json.dumps(cluster.name)}"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -13,8 +12,8 @@ from ray_sim.engine.partition_pools import partition_names
 from ray_sim.engine.world import World
 from ray_sim.experiments.inputs.server_files import split_world
 from ray_sim.experiments.prepare import prepare
-from ray_sim.experiments.results.result_files import MANIFEST, read_manifest, read_result
-from ray_sim.experiments.results.stored_runs import stored_scenario
+from ray_sim.experiments.results.result_files import MANIFEST, read_result
+from ray_sim.experiments.results.stored_runs import read_run_manifest
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, WorkloadSpec
 from ray_sim.experiments.source_digest import imported_sha256
@@ -23,7 +22,6 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.parameters import resolve
 from ray_sim.model.result import RunResult
 from ray_sim.model.text import names_text, shown
-from ray_sim.model.units import IntArray
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.history.explanation import Explanation, RunExplainer
 from ray_sim.reports.history.run_facts import RunFacts
@@ -43,7 +41,9 @@ def explain_job(directory: Path, job_id: str) -> Explanation:
     known = result.jobs["job_id"]
     found = (known == job_id).arg_max() if len(known) else None
     if found is None or known[found] != job_id:
-        near = _closest(job_id, known.to_list())
+        names = known.to_list()
+        begin = [each for each in names if each.startswith(job_id)]
+        near = names_text(begin[:3] or get_close_matches(job_id, names, n=3))
         hint = f"the closest are {near}" if near else "the column job_id of jobs.parquet lists them"
         raise InvalidInputError(f"{directory}: no job '{shown(job_id)}' among {len(known):,} jobs; {hint}")
     return run_explainer(directory, result).explain(found)
@@ -56,29 +56,28 @@ def run_explainer(directory: Path, result: RunResult) -> RunExplainer:
 
 def run_facts(directory: Path, result: RunResult) -> RunFacts:
     """Servers and demands of a stored run, from its workload and cluster; raises as `explain_job`."""
-    manifest = read_manifest(directory)
-    scenario = stored_scenario(directory)
-    inputs = HashedInputs()
-    recorded = manifest["inputs"]
-    assert isinstance(recorded, dict)
+    manifest = read_run_manifest(directory)
+    scenario, recorded, inputs = manifest.scenario, manifest.inputs, HashedInputs()
     spec = scenario.workload
     if spec.file is not None:
-        _check_present(directory, spec.file)
-        _check_unchanged(directory, spec.file, inputs.workload_sha256(spec.file), recorded["workload_sha256"])
+        if not is_url(spec.file) and not Path(spec.file).is_file():
+            raise InvalidInputError(
+                f"{spec.file}: no such file, but it is the workload of {directory}; a relative path counts "
+                "from the current directory: run the command where the run was started, or put the file back"
+            )
+        _check_unchanged(directory, spec.file, inputs.workload_sha256(spec.file), recorded.workload_sha256)
     _, server_files = split_world(scenario.world)
     named = [each for each in server_files if each is not None]
     sources = ", ".join([scenario.cluster, *named, "or a file that the cluster names"])
     cluster_sha256 = inputs.cluster_sha256(scenario.cluster, scenario.world)
-    _check_unchanged(directory, sources, cluster_sha256, recorded["cluster_sha256"])
+    _check_unchanged(directory, sources, cluster_sha256, recorded.cluster_sha256)
     world = prepare(scenario, inputs).world
     if not world.table.job_id.equals(result.jobs["job_id"]):
         raise InvalidInputError(
             f"{directory / MANIFEST}: its workload {spec.path or spec.label} now gives other jobs than "
             "those of jobs.parquet; run the scenario again"
         )
-    code = manifest["code"]
-    assert isinstance(code, dict)
-    declared = _declared(scenario, code["policy_source_sha256"])
+    declared = _declared(scenario, manifest.code.policy_source_sha256)
     return replace(facts_of(world, declared), epoch_utc=_epoch_utc(spec))
 
 
@@ -91,13 +90,9 @@ def _epoch_utc(spec: WorkloadSpec) -> datetime | None:
 
 
 def facts_of(world: World, declared: dict[str, object]) -> RunFacts:
-    """Facts of a world.
-
-    Parameters
-    ----------
-    declared : parameters of the policy with their values
-    """
+    """Facts of a world, where the policy has these values of its parameters."""
     placement = declared.get("placement")
+    eligible = world.facts.eligible if isinstance(world.facts, ChunkFacts) else None
     return RunFacts(
         servers=world.cluster.server_names,
         resources=world.facts.resources,
@@ -106,17 +101,10 @@ def facts_of(world: World, declared: dict[str, object]) -> RunFacts:
         cloud=world.cluster.in_cloud,
         job_ids=world.table.job_id,
         partitions=partition_names(world),
-        ps_levels=_ps_levels(world),
+        ps_levels=None if eligible is None else (eligible.ps_offer, eligible.ps_need),
         strict=declared.get("backfill") is False,
         placement=placement if isinstance(placement, str) else None,
     )
-
-
-def _ps_levels(world: World) -> tuple[IntArray, IntArray] | None:
-    if not isinstance(world.facts, ChunkFacts):
-        return None
-    eligible = world.facts.eligible
-    return eligible.ps_offer, eligible.ps_need
 
 
 def _declared(scenario: Scenario, source_sha256: object) -> dict[str, object]:
@@ -137,20 +125,6 @@ def _declared(scenario: Scenario, source_sha256: object) -> dict[str, object]:
     values = resolve(scenario.policy, policy.parameters, scenario.params)
     others = {each.name for each in policy.parameters if not set(each.choices) <= set(RULE_NAMES)}
     return {name: value for name, value in values.items() if name != "placement" or name not in others}
-
-
-def _closest(name: str, known: Sequence[str]) -> str:
-    """Names that begin with a text, else those most like it; at most three."""
-    begin = [each for each in known if each.startswith(name)]
-    return names_text(begin[:3] or get_close_matches(name, known, n=3))
-
-
-def _check_present(directory: Path, workload: str) -> None:
-    if not is_url(workload) and not Path(workload).is_file():
-        raise InvalidInputError(
-            f"{workload}: no such file, but it is the workload of {directory}; a relative path counts from "
-            "the current directory: run the command where the run was started, or put the file back"
-        )
 
 
 def _check_unchanged(directory: Path, source: str, found: str, recorded: object) -> None:

@@ -51,10 +51,6 @@ def draw_samples(
     It and up to `MOST_OTHERS` other jobs, any number as likely, are of random types. Another job has 0 to
     `MOST_OF_A_ROLE` workers and parameter servers, at least one task. The measured slowdown is the true one
     times a normal number of mean 1 and standard deviation ``noise``, at least 0.01.
-
-    Raises
-    ------
-    InvalidScenarioError : the noise is not from 0 to `MOST_NOISE`
     """
     if not 0 <= noise <= MOST_NOISE:
         raise InvalidScenarioError(f"--noise: must be from 0 to {MOST_NOISE:g}, got {noise:g}")
@@ -128,10 +124,6 @@ def write_coefficients(path: Path, fitted: SlowdownCoefficients, origin: Mapping
     """Write coefficients with facts about their origin as JSON; the file appears whole or not at all.
 
     Only a file that this function wrote, and that is unchanged, is replaced.
-
-    Raises
-    ------
-    InvalidInputError : the file cannot be written, or another is there
     """
     content = {**origin, **fitted.content()}
     with replacing(path, _is_ours) as temporary:

@@ -66,11 +66,6 @@ def misreport_gains(
     A gain is exact where all jobs together have at most ``request.futures`` futures: all are run, each with
     its probability. Otherwise that number is drawn, the same for truth and report, and a gain counts from
     three standard errors on.
-
-    Parameters
-    ----------
-    new_policy : makes the policy of the run, not yet started
-    jobs : by number, sorted
     """
     futures, weights, exact = _futures(world.table, request.futures, seed)
     platform = _Platform(world, new_policy, seed, futures, weights)

@@ -170,16 +170,7 @@ def start(scenario: Scenario, world: World) -> None:
 
 
 def realise(spec: WorkloadSpec, seed: int, base: Base, resources: tuple[str, ...]) -> Replayed:
-    """Realise the jobs of one seed, from a file or synthetic, as the workload specifies.
-
-    Parameters
-    ----------
-    base : see `HashedInputs.base`
-
-    Raises
-    ------
-    InvalidWorkloadError : no job is left, or the workload cannot be realised as specified
-    """
+    """Realise the jobs of one seed, from a file or synthetic, as the workload specifies."""
     try:
         jobs = base.frame if spec.synth is None else _drawn(spec.synth, seed, base)
         assert jobs is not None, "a workload without `synth` has a `path`"

@@ -10,7 +10,7 @@ import polars as pl
 
 from ray_sim.experiments.report import require_replaceable_page, write_page
 from ray_sim.experiments.results.result_files import read_table
-from ray_sim.experiments.results.run_manifest import RunManifest, read_run_manifest
+from ray_sim.experiments.results.stored_runs import RunManifest, read_run_manifest
 from ray_sim.experiments.scenario import WorkloadSpec, setting_label
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.reports.delays import WORKLOAD_COLUMNS, DelayComparison, compare_delays
@@ -67,12 +67,6 @@ class RealDelays:
 
 def compare_real_delays(directory: Path, workload: str | None = None, out: Path | None = None) -> RealDelays:
     """Compare the queueing delays of a run with those of its trace.
-
-    Parameters
-    ----------
-    directory : of the run
-    workload : path or URL of the file that the run read; None is that of the manifest
-    out : HTML page to write
 
     Raises
     ------

@@ -43,12 +43,7 @@ class Rehearsal:
         self._jobs: dict[WorkloadSpec, pl.DataFrame] = {}
 
     def world(self, scenario: Scenario) -> World:
-        """The world of a scenario with a few jobs of its workload.
-
-        Raises
-        ------
-        InvalidInputError : the world is invalid under every policy
-        """
+        """The world of a scenario with a few jobs of its workload."""
         if scenario.workload not in self._jobs:
             self._jobs[scenario.workload] = self._some_jobs(scenario.workload, scenario.seed)
         try:
@@ -60,10 +55,6 @@ class Rehearsal:
 
     def set_up(self, scenario: Scenario, world: World | None = None) -> None:
         """Raise the error that the engine or the policy would raise at the start of the run.
-
-        Parameters
-        ----------
-        world : the scenario's world, if it is set up already
 
         Raises
         ------

@@ -10,8 +10,8 @@ import polars as pl
 
 from ray_sim.experiments.explain import run_explainer
 from ray_sim.experiments.results.result_files import MANIFEST, PLAN, read_result
-from ray_sim.experiments.results.run_manifest import read_run_manifest
 from ray_sim.experiments.results.store import ResultStore
+from ray_sim.experiments.results.stored_runs import read_run_manifest
 from ray_sim.experiments.run_identity import SHORT
 from ray_sim.experiments.scenario import setting_label
 from ray_sim.experiments.sweep_entries import Entry
@@ -58,17 +58,7 @@ def _is_report(path: Path) -> bool:
 
 
 def write_report(source: Path, out: Path) -> ReportFile:
-    """Write the report of a run's directory, or of the results of a sweep.
-
-    Parameters
-    ----------
-    source : directory with a manifest.json or a sweep.json
-    out : HTML file, which appears whole or not at all
-
-    Raises
-    ------
-    InvalidInputError : the directory is neither, a file of it is damaged, or `out` cannot be written
-    """
+    """Write the report of a run's directory, or of the results of a sweep."""
     require_replaceable_page(out)  # check before the work
     is_run = (source / MANIFEST).is_file()
     if is_run:
@@ -87,7 +77,7 @@ def write_report(source: Path, out: Path) -> ReportFile:
 
 
 def write_result_report(result: RunResult, out: Path) -> ReportFile:
-    """Write the report of a result that is not stored, so without its inputs; raises as `write_report`."""
+    """Write the report of a result that is not stored, so without its inputs."""
     require_replaceable_page(out)
     reason = f" ({result.loop_reason})" if result.loop_reason else ""
     page = run_page(

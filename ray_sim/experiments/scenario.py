@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -42,6 +42,8 @@ from workloads.training.enrich import Feasibility
 Scalar = bool | int | float | str | None
 Value = Scalar | list[Scalar]
 """Parameter value from YAML or the command line; the policy or the world parses and checks it."""
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 Partition = Literal["none", "vc"]
 FleetKind = Literal["local", "actors"]
@@ -340,30 +342,28 @@ class Scenario(Spec):
     """Place of the sites: this process, or Ray actors; both give the same result."""
 
 
-def parse_scenario(content: object, source: str) -> Scenario:
-    """Parse the content of a scenario file; the error lists every problem under `source`."""
-    try:
-        return Scenario.model_validate(content)
-    except ValidationError as error:
-        known = [
-            *Scenario.model_fields,
-            *WorkloadSpec.model_fields,
-            *SynthSpec.model_fields,
-            *EnrichSpec.model_fields,
-            *TrimSpec.model_fields,
-            *AuditSpec.model_fields,
-        ]
-        problems = dotted_problems(error, known)
-        raise InvalidScenarioError(problems_text(source, problems)) from error
-
-
-def read_scenario(path: Source, overrides: Mapping[str, object] | None = None) -> Scenario:
-    """Read a scenario from a YAML file.
+def parsed(model: type[_Model], content: object, source: str, parts: Iterable[type[BaseModel]]) -> _Model:
+    """The content as a model; the error lists every problem under `source`.
 
     Parameters
     ----------
-    overrides : entries that replace those of the file, see `overridden`
+    parts : models within it, whose keys are suggested where one is unknown
     """
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        models: list[type[BaseModel]] = [model, *parts]
+        known = [key for each in models for key in each.model_fields]
+        raise InvalidScenarioError(problems_text(source, dotted_problems(error, known))) from error
+
+
+def parse_scenario(content: object, source: str) -> Scenario:
+    """Parse the content of a scenario file."""
+    return parsed(Scenario, content, source, (WorkloadSpec, SynthSpec, EnrichSpec, TrimSpec, AuditSpec))
+
+
+def read_scenario(path: Source, overrides: Mapping[str, object] | None = None) -> Scenario:
+    """Read a scenario from a YAML file, some of whose entries are replaced, see `overridden`."""
     content = read_document(path)
     if not overrides:
         return parse_scenario(content, str(path))

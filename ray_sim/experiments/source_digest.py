@@ -24,10 +24,10 @@ OUTSIDE = (
         "cli", "contract", "environments", "interface", "job", "learning", "plots", "progress", "reports",
     )),
     *(f"ray_sim.experiments.{name}" for name in (
-        "arena", "block_summary", "capacity", "cluster_summary", "compare", "compare_in_memory",
-        "conversion", "explain", "fanout", "figures", "interference_samples", "offered_load",
+        "arena", "capacity", "cluster_summary", "compare", "conversion", "explain", "fanout", "figures",
+        "interference_samples", "offered_load",
         "policy_check", "real_delays", "rehearsal", "report", "results.result_directories",
-        "results.snapshot_file", "results.stale_runs", "results.store", "results.store_union",
+        "results.snapshot_file", "results.store", "results.store_union",
         "results.stored_runs", "results.training_files", "run", "sweep", "sweep_entries", "sweep_file",
         "sweep_info", "sweep_results", "tracking", "utility_optimum", "view_summary", "workload_info",
     )),

@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 import polars as pl
 
 from ray_sim.experiments.fanout.connection import check_address
 from ray_sim.experiments.fanout.driver import fan_out
 from ray_sim.experiments.results.result_directories import remove_directory, require_result_files
-from ray_sim.experiments.results.stale_runs import Dropped, find_stale, other_versions
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore, fault_of
+from ray_sim.experiments.results.stored_runs import Dropped, find_stale, other_versions
 from ray_sim.experiments.sweep_entries import Entry, Sweep
 from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.experiments.tracking.experiment import Logged
@@ -33,6 +33,17 @@ INTERRUPTED = "interrupted"
 
 SweepProgress = Callable[[int, int, int], None]
 """Called with (configurations done, of these failed, all)."""
+
+
+class SweepOptions(TypedDict, total=False):
+    """How the runs of a sweep are carried out; see `run_sweep`."""
+
+    address: str
+    resume: bool
+    max_in_flight: int | None
+    progress: SweepProgress
+    stop: Callable[[], bool]
+    announce: Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

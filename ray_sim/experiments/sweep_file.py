@@ -117,6 +117,13 @@ def without_figure(content: object) -> object:
     return {key: value for key, value in content.items() if key not in FIGURE_BLOCKS}
 
 
+def with_jobs(workload: object, jobs: int) -> object:
+    """The workload of a sweep file with this number of jobs where it is synthetic."""
+    if not isinstance(workload, dict) or not isinstance(workload.get("synth"), dict):
+        return workload
+    return {**workload, "synth": {**workload["synth"], "jobs": jobs}}
+
+
 def parse_sweep(content: object, source: str, inputs: HashedInputs) -> Sweep:
     """Parse the content of a sweep file; `source` names it in the error."""
     shape, combined = _expand(content, source, inputs)
@@ -217,12 +224,7 @@ def seed_configurations(
     inputs: HashedInputs,
     shared_world: Mapping[str, Value] | None = None,
 ) -> Iterator[Configuration]:
-    """Yield the configuration of a scenario for each seed; one for all if nothing is drawn.
-
-    Parameters
-    ----------
-    shared_world : world of the sweep, where the policy has entries of its own
-    """
+    """Yield the configuration of a scenario for each seed; one for all if nothing is drawn."""
     for seed in seeds:
         identity = inputs.identify(scenario.model_copy(update={"seed": seed}))
         yield Configuration(entry_of(identity, shared_world), identity)
@@ -294,12 +296,7 @@ def _alternatives(
 
 
 def variants(given: object, place: str) -> list[object]:
-    """All combinations of one value per list inside `given`; the list written last varies fastest.
-
-    Raises
-    ------
-    InvalidScenarioError : an axis without values, or too many combinations
-    """
+    """All combinations of one value per list inside `given`; the list written last varies fastest."""
     if isinstance(given, list):
         if not given:
             raise InvalidScenarioError(f"{place}: an axis needs at least one value, got []")

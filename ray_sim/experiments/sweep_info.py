@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from ray_sim.experiments.results.result_files import read_summary
-from ray_sim.experiments.results.stale_runs import other_versions
 from ray_sim.experiments.results.store import ResultStore
+from ray_sim.experiments.results.stored_runs import other_versions
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import RaySimError
 from ray_sim.model.readable import first_and_others, number
@@ -237,12 +237,7 @@ def _listing(values: Sequence[str]) -> str:
 
 
 def describe_sweep(directory: Path) -> SweepInfo:
-    """Describe the results of a sweep, also of one that is running.
-
-    Raises
-    ------
-    InvalidInputError : the directory is not that of a sweep, or is damaged
-    """
+    """Describe the results of a sweep, also of one that is running."""
     store = ResultStore(directory)
     name, entries = store.read_plan()
     standings = Standings(store, entries)
@@ -254,15 +249,11 @@ def describe_sweep(directory: Path) -> SweepInfo:
         runs=len(entries),
         done=standings.done,
         failed=len(outcomes) - len(finished),
-        workloads=_each(entry.workload for entry in entries),
-        clusters=_each(entry.cluster for entry in entries),
-        settings=_each(entry.setting for entry in entries),
-        policies=_each(entry.policy for entry in entries),
+        workloads=tuple(dict.fromkeys(entry.workload for entry in entries)),
+        clusters=tuple(dict.fromkeys(entry.cluster for entry in entries)),
+        settings=tuple(dict.fromkeys(entry.setting for entry in entries)),
+        policies=tuple(dict.fromkeys(entry.policy for entry in entries)),
         seeds=tuple(sorted({entry.seed for entry in entries if entry.seed is not None})),
         rankings=tuple(standings.rankings()),
         other_versions=tuple(other_versions(store, finished)),
     )
-
-
-def _each(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(values))

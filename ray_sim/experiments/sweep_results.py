@@ -32,12 +32,7 @@ class SweepResults:
 
     @classmethod
     def read(cls, directory: Path) -> SweepResults:
-        """Read the directory of a sweep.
-
-        Raises
-        ------
-        InvalidInputError : it is not that of a sweep, is damaged, or is of another version
-        """
+        """Read the directory of a sweep."""
         store = ResultStore(directory)
         name, entries = store.read_plan()
         return cls(directory, name, tuple(entries), tuple(store.outcomes(entries)))
@@ -111,12 +106,7 @@ class SweepResults:
 
 
 def read_results(directory: Path) -> RunResult | SweepResults | None:
-    """Read the directory of a run, a sweep or a plan; None if it is none of them.
-
-    Raises
-    ------
-    InvalidInputError : a file is damaged, or of another version
-    """
+    """Read the directory of a run, a sweep or a plan; None if it is none of them."""
     if (directory / MANIFEST).is_file():
         return read_result(directory)
     return SweepResults.read(directory) if (directory / PLAN).is_file() else None

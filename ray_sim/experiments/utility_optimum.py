@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.elastic.limits import certify_world_utility
 from ray_sim.engine.kinds.elastic.slot_jobs import whole_slots, world_optimum
-from ray_sim.engine.world import World
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import UtilityCertificate
@@ -87,12 +86,13 @@ def describe_optimum(
     Parameters
     ----------
     facts : world parameters; slot_s and horizon_s are required
-
-    Raises
-    ------
-    InvalidInputError : the instance is too large, or its jobs lack the columns of PD-ORS
     """
-    world = _world(path, cluster, facts)
+    if unknown := sorted(set(facts) - set(_FACTS)):
+        raise InvalidScenarioError(
+            f"exact optimum: {', '.join(unknown)} has no effect; allowed: {', '.join(_FACTS)}"
+        )
+    table = frame_to_table(read_frame(path), cluster.resources)
+    world = build_world(table, cluster, params={"truth": "pd_ors", **facts})
     found = world_optimum(world, limits)
     certificate = certify_world_utility(world, found.utility)
     assert certificate is not None
@@ -106,12 +106,3 @@ def describe_optimum(
         completed={names[job]: slot for job, slot in sorted(found.completed.items())},
         certificate=certificate,
     )
-
-
-def _world(path: Source, cluster: Cluster, facts: Mapping[str, object]) -> World:
-    if unknown := sorted(set(facts) - set(_FACTS)):
-        raise InvalidScenarioError(
-            f"exact optimum: {', '.join(unknown)} has no effect; allowed: {', '.join(_FACTS)}"
-        )
-    table = frame_to_table(read_frame(path), cluster.resources)
-    return build_world(table, cluster, params={"truth": "pd_ors", **facts})

@@ -7,16 +7,98 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import NoneType
 
-from ray_sim.experiments.block_summary import BlockSummary, describe_blocks
+import polars as pl
+
 from ray_sim.experiments.offered_load import Backlog, ClusterLoad, PartitionLoad, ResourceLoad, offered_load
 from ray_sim.experiments.view_summary import ViewSummary, describe_views
 from ray_sim.model.arguments import expect
 from ray_sim.model.cluster import Cluster
+from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.html import facts_html
+from ray_sim.model.parameter_blocks import BlockRule, assign, parse_blocks
+from ray_sim.model.streams import Streams
 from ray_sim.reports.bars import bar, sparkline
-from workloads.describe import DAY_S, Bin, WorkloadDescription
+from workloads.describe import DAY_S, WorkloadDescription
 from workloads.sources import Source
 from workloads.workload import Workload
+
+MXNET_SEED = 0
+"""Seed of the random parameter servers that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedModel:
+    """Blocks of a model on parameter servers, assigned by one rule."""
+
+    skew: float
+    """Parameters on the fullest server divided by the average."""
+    size_difference: float
+    """Parameters of the fullest server minus those of the emptiest."""
+    requests: int
+    """Requests of one worker in one step."""
+    request_difference: int
+    """Requests on the busiest server minus those on the idlest."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelBlocks:
+    """A model of the workload."""
+
+    model: str | None
+    """Family of the model; null where the workload names none."""
+    jobs: int
+    blocks: int
+    parameters: int
+    rules: dict[str, AssignedModel]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSummary:
+    """Models of a workload on a given number of parameter servers."""
+
+    servers: int
+    models: list[ModelBlocks]
+
+    def rows(self) -> Iterator[tuple[str, object]]:
+        """Label and value of each line to show."""
+        yield "parameter servers", self.servers
+        for one in self.models:
+            yield (
+                f"blocks of {one.model or 'an unnamed model'}",
+                f"{one.blocks:,}, {one.parameters:,} parameters, {one.jobs:,} jobs",
+            )
+            for rule, dealt in one.rules.items():
+                yield (
+                    f"  {rule}",
+                    f"fullest {dealt.skew:.4g} x the average, sizes differ by {dealt.size_difference:,.10g}; "
+                    f"{dealt.requests:,} requests, differ by {dealt.request_difference:,}",
+                )
+
+
+def describe_blocks(frame: pl.DataFrame, name: str, servers: int) -> BlockSummary:
+    """Assign the blocks of each model to parameter servers by every rule; `frame` is a sound workload."""
+    known = frame.filter(pl.col("blocks").is_not_null())
+    if known.is_empty():
+        raise InvalidInputError(
+            f"--blocks {servers}: {name} has no column blocks; draw it by `ray-sim enrich` with a profile "
+            "that has it, such as optimus_nine_models"
+        )
+    models = known.group_by("model", "blocks").len().sort("model", "blocks")
+    return BlockSummary(
+        servers, [_model(name, text, jobs, servers) for name, text, jobs in models.iter_rows()]
+    )
+
+
+def _model(model: str | None, text: str, jobs: int, servers: int) -> ModelBlocks:
+    blocks = parse_blocks(text)
+    rules = {}
+    for rule in BlockRule:
+        dealt = assign(rule, blocks, servers, Streams(MXNET_SEED))
+        rules[rule.value] = AssignedModel(
+            dealt.skew, dealt.size_difference, dealt.total_requests, dealt.request_difference
+        )
+    return ModelBlocks(model, jobs, len(blocks), sum(blocks), rules)
+
 
 BAR_WIDTH = 40
 """Largest width of a bar, and of a line over time, in characters."""
@@ -55,8 +137,17 @@ class WorkloadInfo:
         """Label and value of each line of the printed table."""
         load = [] if self.load is None else _load_rows(self.load)
         blocks = [] if self.blocks is None else self.blocks.rows()
+        bins = self.description.duration_bins
+        most = max(one.jobs for one in bins)
+        histogram: Rows = [
+            (
+                f"run time {one.from_s:,.0f} .. {one.to_s:,.0f} s",
+                f"{bar(one.jobs / most, BAR_WIDTH)} {one.jobs:,}",
+            )
+            for one in bins
+        ]
         views: Rows = [(f"view {each.view.name}", each.text()) for each in self.views or ()]
-        return [*self.description.rows(), *_histogram(self.description.duration_bins), *load, *blocks, *views]
+        return [*self.description.rows(), *histogram, *load, *blocks, *views]
 
     def _repr_html_(self) -> str:
         load = [] if self.load is None else _short_load_rows(self.load)
@@ -89,18 +180,6 @@ def describe_workload(
     return WorkloadInfo(workload.describe(), load, blocks, of_views)
 
 
-def _histogram(bins: list[Bin]) -> Rows:
-    most = max(one.jobs for one in bins)
-    return [
-        (f"run time {one.from_s:,.0f} .. {one.to_s:,.0f} s", _bar_text(one.jobs, one.jobs / most))
-        for one in bins
-    ]
-
-
-def _bar_text(count: int, share: float) -> str:
-    return f"{bar(share, BAR_WIDTH)} {count:,}"
-
-
 def _short_load_rows(load: ClusterLoad) -> list[tuple[str, str]]:
     """Rows on the load for a small table."""
     whole = load.whole
@@ -116,7 +195,10 @@ def _load_rows(load: ClusterLoad) -> Rows:
     whole = load.whole
     rows: Rows = [
         ("cluster", f"{load.cluster}: {whole.servers:,} servers"),
-        ("jobs that can never fit", _never_fit_text(whole)),
+        (
+            "jobs that can never fit",
+            f"{whole.never_fit:,} ({whole.never_fit / whole.jobs:.2%}){_too_much_text(whole)}",
+        ),
     ]
     if not load.whole_jobs:
         rows.append(("unfinished work", UNBOUNDED))
@@ -129,10 +211,6 @@ def _load_rows(load: ClusterLoad) -> Rows:
     if load.outside_vcs:
         rows.append(("jobs of no vc of the cluster", load.outside_vcs))
     return rows
-
-
-def _never_fit_text(whole: PartitionLoad) -> str:
-    return f"{whole.never_fit:,} ({whole.never_fit / whole.jobs:.2%}){_too_much_text(whole)}"
 
 
 def _too_much_text(whole: PartitionLoad) -> str:
@@ -204,14 +282,11 @@ def _partition_text(partition: PartitionLoad) -> str:
         return jobs
     name, load = worst
     backlog = load.backlog
-    behind = (
-        "" if backlog is None or not backlog.at_last_submission_h else f", {_behind_text(backlog)} at the end"
-    )
+    behind = ""
+    if backlog is not None and backlog.at_last_submission_h:
+        late = "for ever behind" if backlog.drain_h is None else f"{backlog.drain_h:,.1f} h behind"
+        behind = f", {late} at the end"
     return f"{load.offered_load:.3f} ({name}){behind}; {jobs}"
-
-
-def _behind_text(backlog: Backlog) -> str:
-    return "for ever behind" if backlog.drain_h is None else f"{backlog.drain_h:,.1f} h behind"
 
 
 def _warnings(load: ClusterLoad) -> Iterator[str]:

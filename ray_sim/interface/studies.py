@@ -7,14 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 
-from ray_sim.experiments.capacity.choices import parse_choices
 from ray_sim.experiments.capacity.evaluation import RunOptions
 from ray_sim.experiments.capacity.goal import parse_goal
 from ray_sim.experiments.capacity.plan import run_plan
 from ray_sim.experiments.capacity.report import PlanReport
-from ray_sim.experiments.capacity.request import PlanRequest
-from ray_sim.experiments.compare import ComparisonReport, compare_results
-from ray_sim.experiments.compare_in_memory import Results, compare_in_memory
+from ray_sim.experiments.capacity.request import PlanRequest, parse_choices
+from ray_sim.experiments.compare import ComparisonReport, Results, compare_in_memory, compare_results
 from ray_sim.experiments.prepare import FinishedRun, prepare
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run import run_to_directory

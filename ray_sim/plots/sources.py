@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from ray_sim.experiments.capacity.report import PlanReport
-from ray_sim.experiments.compare_in_memory import labelled_runs
+from ray_sim.experiments.compare import labelled_runs
 from ray_sim.experiments.results.result_files import MANIFEST, PLAN
 from ray_sim.experiments.sweep import SweepReport
 from ray_sim.experiments.sweep_results import SweepResults, read_results

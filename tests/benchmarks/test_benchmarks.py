@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import loop
-from benchmarks.children import python
 from benchmarks.own_policy import OneWorkerEach
-from benchmarks.processes import peak_mb
+from benchmarks.processes import peak_mb, python
 from ray_sim.cli import bench
 from ray_sim.engine.run import run_world
 from ray_sim.model.errors import RunFailedError
@@ -48,7 +47,7 @@ def test_the_peak_of_a_child_is_its_own_and_not_its_parents() -> None:
     # 300 MB in the parent, written to; a child that only starts takes less than 100 MB.
     programme = (
         "held = bytearray(b'x') * 300_000_000\n"
-        "from benchmarks.children import python\n"
+        "from benchmarks.processes import python\n"
         "from benchmarks.processes import peak_mb\n"
         "told = python('-c', 'from benchmarks.processes import peak_mb; print(peak_mb())')[1]\n"
         "print(peak_mb(), told)\n"

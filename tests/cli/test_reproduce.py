@@ -10,7 +10,7 @@ import pytest
 
 from ray_sim.cli import main
 from ray_sim.experiments.figures.file import read_figure
-from ray_sim.experiments.figures.values import figure_samples
+from ray_sim.experiments.figures.reproduce import figure_samples
 from ray_sim.experiments.results.result_files import read_summary
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run_identity import HashedInputs

@@ -11,7 +11,7 @@ from mlflow import MlflowClient
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from ray_sim.cli import main
-from ray_sim.experiments.tracking.training import TRAININGS
+from ray_sim.experiments.tracking.log import TRAININGS
 from tests.learning.small_training import written
 
 pytestmark = pytest.mark.slow

@@ -6,11 +6,15 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, chdir
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from workloads.store import write_workload
 from workloads.synthetic.synth import synth
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 CLUSTER = """
 name: two-by-four
@@ -153,3 +157,18 @@ def mlflow_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         del os.environ["MLFLOW_TRACKING_URI"]
     else:
         os.environ["MLFLOW_TRACKING_URI"] = before
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
+    """A store of MLflow's for one test, in which another experiment has the first number."""
+    from mlflow import MlflowClient
+
+    from ray_sim.experiments.tracking.database import migrate, new_database, schema_revision
+
+    new_database(tmp_path / "mlflow.db", schema_revision(), migrate)
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    client = MlflowClient(tracking_uri=uri)
+    client.create_experiment("another")
+    return client

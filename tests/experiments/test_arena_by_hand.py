@@ -12,11 +12,10 @@ import polars as pl
 import pytest
 
 from ray_sim.cli import main
-from ray_sim.experiments.arena.file import Arena, read_arena
-from ray_sim.experiments.arena.scores import arena_scores
-from ray_sim.experiments.prepare import prepare
-from ray_sim.experiments.results.store import ResultStore
+from ray_sim.experiments.arena.file import read_arena
+from ray_sim.experiments.arena.run import arena_scores
 from tests.reports.arena_by_hand import assert_tables
+from tests.sweeps import run_here
 
 WORKLOAD = {"synth": {"profile": "philly", "jobs": 8, "load_scale": 4.0}, "enrich": "common"}
 ANNOUNCED = {"truth": "announced", "restart_cost_s": 0, "horizon_s": 3_000_000, "clip_statements": True}
@@ -43,14 +42,6 @@ ARENA = {
         },
     ],
 }
-
-
-def _run(arena: Arena, directory: Path) -> ResultStore:
-    store = ResultStore(directory)
-    for configuration in arena.sweep.configurations:
-        finished = prepare(configuration.identity.scenario, arena.sweep.inputs).run()
-        store.put(configuration.entry.content_hash, finished.files())
-    return store
 
 
 Job = Mapping[str, Any]
@@ -120,7 +111,7 @@ def test_scores_and_tables_are_those_of_the_result_files(tmp_path: Path) -> None
     path = tmp_path / "small.yaml"
     path.write_text(json.dumps(ARENA))
     arena = read_arena(path)
-    store = _run(arena, tmp_path / "results")
+    store = run_here(arena.sweep, tmp_path / "results")
     scores = arena_scores(arena, store)
     found = {(row["place"], row["policy"], row["seed"]): row for row in scores.to_dicts()}
     assert len(found) == 3 * (5 + 3)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ray_sim.experiments.cluster_summary import describe_cluster
-from ray_sim.experiments.inputs.cluster_file import bundled_clusters, load_cluster
+from ray_sim.experiments.inputs.cluster_file import bundled_clusters, load_cluster, with_counts
 from ray_sim.model.cluster import UNLIMITED_MIB, ServerKind
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError
 from tests.cluster_files import load_text, problems
@@ -129,38 +129,27 @@ def test_a_csv_list_says_the_same_as_yaml(tmp_path: Path) -> None:
 # --- what is bundled
 
 
-@pytest.mark.parametrize(
-    ("name", "servers", "gpus"),
-    [
-        ("toy", 2, 8),
-        ("pool-368", 46, 368),
-        ("philly-week-6vc", 28, 224),
-        # 264 servers of 8, 271 of 4, 1 of 3, 3 of 2 and 13 without: 2112 + 1084 + 3 + 6.
-        ("philly", 552, 3205),
-        # 4 * 4 + 3 * 6 + 3 * 8 at the edge, 16 * 8 in the cloud.
-        ("edge-cloud", 26, 58 + 128),
-        ("arena-roomy", 16, 128),
-        ("arena-scarce", 8, 64),
-        ("arena-edge-cloud", 12, 32 + 32),
-    ],
-)
-def test_bundled_clusters_have_their_published_totals(name: str, servers: int, gpus: int) -> None:
-    cluster = load_cluster(name)
-    assert (cluster.name, len(cluster), len(set(cluster.server_names))) == (name, servers, servers)
-    assert cluster.capacity[:, 0].sum() == gpus * 1000
+BUNDLED = {
+    "arena-edge-cloud": (12, 32 + 32),
+    "arena-roomy": (16, 128),
+    "arena-scarce": (8, 64),
+    # 4 * 4 + 3 * 6 + 3 * 8 at the edge, 16 * 8 in the cloud.
+    "edge-cloud": (26, 58 + 128),
+    # 264 servers of 8, 271 of 4, 1 of 3, 3 of 2 and 13 without: 2112 + 1084 + 3 + 6.
+    "philly": (552, 3205),
+    "philly-week-6vc": (28, 224),
+    "pool-368": (46, 368),
+    "toy": (2, 8),
+}
+"""Servers and GPUs, as published."""
 
 
-def test_every_bundled_cluster_is_tested_above() -> None:
-    assert sorted(bundled_clusters()) == [
-        "arena-edge-cloud",
-        "arena-roomy",
-        "arena-scarce",
-        "edge-cloud",
-        "philly",
-        "philly-week-6vc",
-        "pool-368",
-        "toy",
-    ]
+def test_bundled_clusters_have_their_published_totals() -> None:
+    assert sorted(bundled_clusters()) == list(BUNDLED)
+    for name, (servers, gpus) in BUNDLED.items():
+        cluster = load_cluster(name)
+        assert (cluster.name, len(cluster), len(set(cluster.server_names))) == (name, servers, servers)
+        assert cluster.capacity[:, 0].sum() == gpus * 1000
 
 
 def test_the_philly_week_has_six_virtual_clusters_in_order() -> None:
@@ -252,3 +241,62 @@ def test_a_name_that_no_file_can_have_is_unknown(ref: str) -> None:
 def test_a_folder_is_not_a_cluster(tmp_path: Path) -> None:
     with pytest.raises(InvalidClusterError, match=r"is not a file; name a \.yaml or \.csv file$"):
         load_cluster(tmp_path)
+
+
+TWO = "name: two\nservers:\n  - {name: a, count: 2, gpus: 4}\n  - {name: b, count: 3, gpus: 1}\n"
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> str:
+    path = tmp_path / "two.yaml"
+    path.write_text(TWO)
+    return str(path)
+
+
+def test_numbers_of_servers_replace_those_of_the_file(two: str) -> None:
+    cluster = load_cluster(with_counts(two, {"a": 1, "b": 2}))
+    assert cluster.server_names == ("a", "b-0", "b-1")
+    assert cluster.name == "two@a.count=1,b.count=2"
+    assert load_cluster(with_counts(with_counts(two, {"a": 1}), {"b": 0, "a": 3})).server_names == (
+        "a-0",
+        "a-1",
+        "a-2",
+    )
+
+
+def test_the_only_entry_may_be_called_servers(tmp_path: Path) -> None:
+    assert len(load_cluster("pool-368@servers.count=7")) == 7
+    assert len(load_cluster("pool-368@server.count=7")) == 7
+    path = tmp_path / "list.csv"
+    path.write_text("name,count,gpus\nold,2,4\n")
+    assert len(load_cluster(f"{path}@old.count=5")) == 5
+
+
+@pytest.mark.parametrize(
+    ("counts", "complaint"),
+    [
+        ("c.count=1", "c.count=1: expected the name of one entry, found 0 of this name; entries: a, b"),
+        (
+            "servers.count=1",
+            "servers.count=1: expected the name of one entry, found 0 of this name; entries: a, b",
+        ),
+        ("a.count=0,b.count=0", "with these counts there is no server"),
+    ],
+)
+def test_wrong_counts_are_refused(two: str, counts: str, complaint: str) -> None:
+    with pytest.raises(InvalidClusterError) as refused:
+        load_cluster(f"{two}@{counts}")
+    assert str(refused.value) == f"{two}: {complaint}"
+
+
+def test_the_only_entry_has_one_number(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("name: c\nservers:\n  - {name: s, count: 2, gpus: 1}\n")
+    with pytest.raises(
+        InvalidClusterError, match=r"servers\.count and s\.count are the same entry; give one"
+    ):
+        load_cluster(f"{tmp_path / 'c.yaml'}@s.count=1,servers.count=3")
+
+
+def test_a_name_that_a_reference_cannot_hold_is_refused() -> None:
+    with pytest.raises(InvalidClusterError, match="without '@', ',' and '='"):
+        with_counts("pool-368", {"a,b": 3})

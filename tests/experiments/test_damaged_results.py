@@ -27,6 +27,7 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.streams import Streams
 from tests.proofs import instances
 from tests.results_by_hand import three_jobs
+from tests.stored_by_hand import manifest
 
 READ_BY_INFO = {
     "manifest.json",
@@ -42,30 +43,8 @@ COMPARED_OF_A_SWEEP = {"sweep.json", "failures.json", "manifest.json", "summary.
 SHOWN_OF_A_SWEEP = COMPARED_OF_A_SWEEP | {"timeline.parquet"}
 
 
-def _manifest(digit: str, policy: str) -> dict[str, object]:
-    return {
-        "content_hash": digit * 64,
-        "scenario_hash": digit * 64,
-        "code": {"code_sha256": "3" * 64, "policy_source_sha256": None},
-        "inputs": {
-            "workload": {"path": "week.parquet"},
-            "cluster": "edge",
-            "workload_sha256": "1" * 64,
-            "cluster_sha256": "2" * 64,
-        },
-        "policy": policy,
-        "parameters": {},
-        "world": {},
-        "partition": "none",
-        "trim": None,
-        "seed": 0,
-        "versions": {"ray_sim": "0.1.0"},
-        "jobs": {"read": 3, "replayed": 3},
-    }
-
-
 def _files(digit: str, policy: str, last_jct_s: float) -> dict[str, bytes]:
-    return encode_result(three_jobs(last_jct_s), _manifest(digit, policy))
+    return encode_result(three_jobs(last_jct_s), manifest(digit * 64, policy))
 
 
 @pytest.fixture

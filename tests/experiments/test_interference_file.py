@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from ray_sim.experiments.inputs.interference_file import load_interference
-from ray_sim.experiments.inputs.links_file import draw_links, read_links, write_links
-from ray_sim.experiments.inputs.server_changes import Spans
+from ray_sim.experiments.inputs.server_changes import Spans, draw_links, read_links, write_links
 from ray_sim.experiments.inputs.server_files import ServerFiles, split_world, with_server_files
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.model.errors import (

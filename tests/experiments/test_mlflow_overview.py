@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from pathlib import Path
 
 import pytest
@@ -13,11 +11,9 @@ from mlflow.entities import DatasetInput, Experiment, Run
 
 from ray_sim.cli import main
 from ray_sim.experiments.results.store import ConfigurationOutcome
-from ray_sim.experiments.tracking.database import migrate, schema_revision
-from ray_sim.experiments.tracking.description import MOST_CHARACTERS, description
 from ray_sim.experiments.tracking.experiment import HASH_TAG, NOTE_TAG, SWEEP_TAG
 from ray_sim.experiments.tracking.log import log_stores, log_sweep
-from ray_sim.experiments.tracking.template import new_database
+from ray_sim.experiments.tracking.overview import MOST_CHARACTERS, description
 from ray_sim.experiments.tracking.views import (
     CONFIGURATION_TAG,
     CONFIGURATIONS_VIEW_TAG,
@@ -27,21 +23,13 @@ from ray_sim.experiments.tracking.views import (
 )
 from ray_sim.model.errors import InvalidInputError
 from tests.stored_sweeps import WORKLOAD_SHA256, numbered, scaled, scenarios, store_sweep
+from tests.sweeps import prepared_page
 
 pytestmark = pytest.mark.slow
 LONG = pytest.mark.long
 """For tests that log to MLflow several times."""
 
 SCALES = (0.8, 1.0, 1.25)
-
-
-@pytest.fixture
-def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
-    """A store of MLflow's for one test."""
-    new_database(tmp_path / "mlflow.db", schema_revision(), migrate)
-    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    return MlflowClient(tracking_uri=uri)
 
 
 def _experiment(client: MlflowClient, name: str = "study") -> Experiment:
@@ -62,9 +50,7 @@ def _inputs(run: Run) -> list[DatasetInput]:
 
 
 def _state(experiment: Experiment, tag: str = VIEW_TAG) -> dict[str, object]:
-    content = json.loads(zlib.decompress(base64.b64decode(experiment.tags[tag].removeprefix("deflate;"))))
-    assert isinstance(content, dict)
-    return content
+    return prepared_page(experiment.tags[tag])
 
 
 def test_the_description_has_the_findings_and_follows_the_sweep(client: MlflowClient, tmp_path: Path) -> None:

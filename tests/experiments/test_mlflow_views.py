@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import shutil
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,15 +14,12 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from ray_sim.cli import main
-from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results.result_files import read_summary
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
-from ray_sim.experiments.sweep_entries import Configuration, Entry
+from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.experiments.sweep_file import read_sweep
-from ray_sim.experiments.tracking.database import migrate, schema_revision
 from ray_sim.experiments.tracking.experiment import HASH_TAG, SWEEP_TAG
 from ray_sim.experiments.tracking.log import log_run, log_stores, log_sweep
-from ray_sim.experiments.tracking.template import new_database
 from ray_sim.experiments.tracking.views import (
     CONFIGURATION_TAG,
     INTERVAL_ENDS,
@@ -32,6 +27,7 @@ from ray_sim.experiments.tracking.views import (
     configurations,
     view_state,
 )
+from tests.sweeps import prepared_page, run_here
 
 pytestmark = pytest.mark.slow
 
@@ -52,24 +48,8 @@ def finished(desk: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Resu
     }
     folder = tmp_path_factory.mktemp("study")
     (folder / "study.yaml").write_text(yaml.safe_dump(content))
-    runs: tuple[Configuration, ...] = read_sweep(folder / "study.yaml").configurations
-    store, entries = ResultStore(folder / "results"), [each.entry for each in runs]
-    with store.writing("study"):
-        store.write_plan("study", entries, "numbers")
-        for each in runs:
-            store.put(each.entry.content_hash, prepare(each.identity.scenario).run().files())
-    return store, entries
-
-
-@pytest.fixture
-def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
-    """A store of MLflow's for one test, in which another experiment has the first number."""
-    new_database(tmp_path / "mlflow.db", schema_revision(), migrate)
-    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    client = MlflowClient(tracking_uri=uri)
-    client.create_experiment("another")
-    return client
+    store = run_here(read_sweep(folder / "study.yaml"), folder / "results")
+    return store, store.read_plan()[1]
 
 
 def _runs(client: MlflowClient) -> list[Run]:
@@ -99,13 +79,7 @@ WHOLE = {
 def _view(client: MlflowClient) -> dict[str, object]:
     experiment = client.get_experiment_by_name("study")
     assert experiment is not None
-    return _inflated(experiment.tags[VIEW_TAG])
-
-
-def _inflated(tag: str) -> dict[str, object]:
-    content = json.loads(zlib.decompress(base64.b64decode(tag.removeprefix("deflate;"))))
-    assert isinstance(content, dict)
-    return content
+    return prepared_page(experiment.tags[VIEW_TAG])
 
 
 def test_configurations_stand_on_top_with_means_over_their_seeds(
@@ -153,13 +127,13 @@ def test_a_run_by_itself_is_on_the_prepared_page(
     log_run(store.run_directory(entries[0].content_hash))
     experiment = client.get_experiment_by_name("ray_sim")
     assert experiment is not None
-    view = _inflated(experiment.tags[VIEW_TAG])
+    view = prepared_page(experiment.tags[VIEW_TAG])
     shown = client.search_runs([experiment.experiment_id], str(view["searchFilter"]))
     assert [run.info.run_name for run in shown] == ["fifo seed 0"]
 
 
 def test_where_utility_is_earned_its_chart_comes_first_and_more_is_better() -> None:
-    view = _inflated(view_state(["makespan_s", "jct_s.mean", "utility"]))
+    view = prepared_page(view_state(["makespan_s", "jct_s.mean", "utility"]))
     assert (view["orderByKey"], view["orderByAsc"]) == ("metrics.`utility`", False)
     charts = view["compareRunCharts"]
     assert isinstance(charts, list)
@@ -167,30 +141,24 @@ def test_where_utility_is_earned_its_chart_comes_first_and_more_is_better() -> N
 
 
 def test_the_chart_of_welfare_comes_before_those_of_completion_times() -> None:
-    view = _inflated(view_state(["jct_s.mean", "welfare.welfare"]))
+    view = prepared_page(view_state(["jct_s.mean", "welfare.welfare"]))
     assert (view["orderByKey"], view["orderByAsc"]) == ("metrics.`welfare.welfare`", False)
 
 
-def test_the_address_of_the_page_names_the_experiment(
+def test_logging_again_changes_nothing_and_gives_the_address_of_the_page(
     finished: tuple[ResultStore, list[Entry]], client: MlflowClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    log_stores([finished[0].root])
+    before = {run.info.run_id: run.to_dictionary() for run in _runs(client)}
     assert main(["log", str(finished[0].root), "--json"]) == 0
+    assert {run.info.run_id: run.to_dictionary() for run in _runs(client)} == before
     experiment = client.get_experiment_by_name("study")
     assert experiment is not None
     assert experiment.experiment_id != "1"
     page = f"#/experiments/{experiment.experiment_id}/runs?viewStateShareKey={VIEW_TAG.rpartition('.')[2]}"
-    assert page in json.loads(capsys.readouterr().out)["charts"]
-
-
-def test_logging_again_changes_nothing(
-    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
-) -> None:
-    store, _ = finished
-    log_stores([store.root])
-    before = {run.info.run_id: run.to_dictionary() for run in _runs(client)}
-    again = log_stores([store.root])
-    assert (again.created, again.present) == (0, 6)
-    assert {run.info.run_id: run.to_dictionary() for run in _runs(client)} == before
+    told = json.loads(capsys.readouterr().out)
+    assert (told["created"], told["present"]) == (0, 6)
+    assert page in told["charts"]
 
 
 @pytest.mark.parametrize("logged", [0, 1, 3, 4, 6])

@@ -37,18 +37,6 @@ PER_WORKLOAD = 2
 """Queues that replay each workload, in turn."""
 
 
-def test_a_long_job_is_no_load_after_the_last_submission() -> None:
-    # 99 jobs of 30 s, one a minute, and one of 200 days on 8 GPUs: at most two run at a time.
-    jobs = [Job(60.0 * i, 1, 30) for i in range(99)]
-    table, cluster = job_table([Job(0, 1, 200 * DAY), *jobs]), cluster_of([8])
-    assert replay(build_world(table, cluster), "fifo").jobs["queue_s"].max() == 0
-    whole = offered_load(table, cluster).whole
-    # The last comes at 5,880 s: the long one does 5,880 GPU-seconds by then, 98 others 30 each.
-    assert whole.resources["gpu"].offered_load == pytest.approx((5_880 + 98 * 30) / (8 * 5_880))
-    assert whole.overload is None
-    assert whole.resources["gpu"].work_h == pytest.approx(200 * 24 + 99 * 30 / HOUR)
-
-
 def test_a_job_counts_at_the_slowest_speed_at_which_it_may_run() -> None:
     # A job of two cores fits only on the server of speed 2, a job of one core on both: in 10 s they do at
     # least 2 x 10 and 0.5 x 10, of the 25 that both servers do.

@@ -12,13 +12,11 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from ray_sim.experiments.capacity.answers import answers
-from ray_sim.experiments.capacity.choices import parse_choices
 from ray_sim.experiments.capacity.evaluation import RunOptions
 from ray_sim.experiments.capacity.goal import parse_goal
 from ray_sim.experiments.capacity.plan import PLAN_FILE, run_plan
-from ray_sim.experiments.capacity.report import PlanReport
-from ray_sim.experiments.capacity.request import PlanRequest
+from ray_sim.experiments.capacity.report import PlanReport, answers
+from ray_sim.experiments.capacity.request import PlanRequest, parse_choices
 from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.scenario import parse_scenario

@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ray_sim.experiments.capacity.choices import parse_choices
 from ray_sim.experiments.capacity.goal import parse_goal, quantile
 from ray_sim.experiments.capacity.proof import Bound, Proofs
-from ray_sim.experiments.capacity.request import PlanRequest
+from ray_sim.experiments.capacity.request import PlanRequest, parse_choices
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import parse_scenario
 from tests.small_workloads import write_jobs
@@ -28,7 +27,7 @@ def bound(folder: Path, jobs: Sequence[Job], gpus: int, goal: str, **scenario: o
     request = PlanRequest(
         parse_scenario(content, "test"), parse_goal(goal), parse_choices([f"s.count=1:{gpus}"], []), 1
     )
-    return Proofs(request, [0], HashedInputs()).bound(request.cluster((gpus,)))
+    return Proofs(request, [0], HashedInputs()).bound((gpus,))
 
 
 def schedules(jobs: Sequence[Job], gpus: int) -> frozenset[tuple[int, ...]]:

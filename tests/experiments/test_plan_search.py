@@ -8,8 +8,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.experiments.capacity.choices import Axis, Choices, Mix
-from ray_sim.experiments.capacity.search import cheapest, contradictions, first, within, witnesses
+from ray_sim.experiments.capacity.plan import cheapest, contradictions, first, witnesses
+from ray_sim.experiments.capacity.request import Axis, Choices, Mix, within
 
 PRICES = st.sampled_from([0.5, 1.0, 2.0, 3.0])
 

@@ -16,8 +16,7 @@ import pytest
 from ray_sim.cli import main
 from ray_sim.contract.outcome import CheckOutcome, Verdict
 from ray_sim.contract.suite import CLAUSES, check_policy
-from ray_sim.experiments.policy_check.ending import crash_text, place
-from ray_sim.experiments.policy_check.parent import policy_check
+from ray_sim.experiments.policy_check import crash_text, place, policy_check
 from ray_sim.model.errors import InvalidInputError
 from tests.patience import until
 

@@ -89,14 +89,6 @@ def test_an_unwritable_place_is_named_and_left_clean(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_file_changed_by_hand_is_found(tmp_path: Path) -> None:
-    write_files(tmp_path / "run", encode_result(three_jobs(), MANIFEST))
-    summary = tmp_path / "run" / "summary.json"
-    summary.write_text(summary.read_text().replace('"completed": 2', '"completed": 3'))
-    with pytest.raises(InvalidInputError, match=r"summary.json: changed since it was written"):
-        read_result(tmp_path / "run")
-
-
 def test_a_result_of_another_format_is_refused(tmp_path: Path) -> None:
     write_files(tmp_path / "run", encode_result(three_jobs(), MANIFEST))
     manifest = tmp_path / "run" / "manifest.json"

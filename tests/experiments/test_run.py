@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from ray_sim.experiments.inputs.announcement_file import load_announcement_draws
 from ray_sim.experiments.inputs.cluster_file import load_cluster
+from ray_sim.experiments.inputs.layer_file import load_announcement_draws
 from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.experiments.prepare import prepare, realise
 from ray_sim.experiments.run import simulate

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.inputs.announcement_file import ANNOUNCEMENT_PROFILES
+from ray_sim.experiments.inputs.layer_file import ANNOUNCEMENT_PROFILES
+from ray_sim.experiments.inputs.profile_files import ProfileFiles
 from ray_sim.experiments.inputs.training_file import TRAINING_PROFILES
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, TrimSpec, key_values, parse_scenario, read_scenario
@@ -216,32 +217,26 @@ def test_the_content_of_the_workload_file_is_in_the_hash(at_desk: Path) -> None:
     assert json.loads(json.dumps(identity.manifest()))["inputs"]["workload_sha256"] == digest
 
 
-def test_the_content_of_the_training_profile_is_in_the_hash_and_its_place_is_not(at_desk: Path) -> None:
+@pytest.mark.parametrize(
+    ("files", "name", "old", "new", "other"),
+    [
+        (TRAINING_PROFILES, "pd_ors", "[50, 200]", "[50, 201]", "harmony_types"),
+        (ANNOUNCEMENT_PROFILES, "announced", "[1, 16]", "[1, 17]", "announced_history"),
+    ],
+)
+def test_the_content_of_a_profile_is_in_the_hash_and_its_place_is_not(
+    at_desk: Path, files: ProfileFiles, name: str, old: str, new: str, other: str
+) -> None:
     def enriched(profile: str) -> str:
         return _hash(workload={"path": "week.parquet", "enrich": {"profile": profile}})
 
-    bundled = TRAINING_PROFILES.bundled()["pd_ors"].read_text()
+    bundled = files.bundled()[name].read_text()
     Path("mine.yaml").write_text(bundled)
-    assert enriched("mine.yaml") == enriched("pd_ors")
-    Path("mine.yaml").write_text(bundled.replace("[50, 200]", "[50, 201]"))
-    assert enriched("mine.yaml") != enriched("pd_ors")
-    assert enriched("harmony_types") != enriched("pd_ors")
-    with pytest.raises(UnknownNameError, match="Did you mean 'pd_ors'"):
-        enriched("pdors")
-
-
-def test_the_content_of_the_announcement_profile_is_in_the_hash_and_its_place_is_not(at_desk: Path) -> None:
-    def announced(profile: str) -> str:
-        return _hash(workload={"path": "week.parquet", "enrich": profile})
-
-    bundled = ANNOUNCEMENT_PROFILES.bundled()["announced"].read_text()
-    Path("mine.yaml").write_text(bundled)
-    assert announced("mine.yaml") == announced("announced")
-    Path("mine.yaml").write_text(bundled.replace("[1, 16]", "[1, 17]"))
-    assert announced("mine.yaml") != announced("announced")
-    assert announced("announced_history") != announced("announced")
-    with pytest.raises(UnknownNameError, match="Did you mean 'announced'"):
-        announced("anounced")
+    assert enriched("mine.yaml") == enriched(name)
+    Path("mine.yaml").write_text(bundled.replace(old, new))
+    assert enriched("mine.yaml") != enriched(name) != enriched(other)
+    with pytest.raises(UnknownNameError, match=f"Did you mean '{name}'"):
+        enriched(name.replace("_", "").replace("nn", "n"))
 
 
 def test_statements_of_feasible_jobs_only_are_refused(at_desk: Path) -> None:

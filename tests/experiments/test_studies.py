@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from ray_sim.cli import main
-from ray_sim.experiments.inputs.announcement_file import load_announcement_draws, names_announcement_profile
 from ray_sim.experiments.inputs.cluster_file import load_cluster
+from ray_sim.experiments.inputs.layer_file import load_announcement_draws, names_announcement_profile
 from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.experiments.run import simulate
 from ray_sim.experiments.scenario import Value

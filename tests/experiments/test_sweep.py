@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,8 @@ def test_a_sweep_gives_what_single_runs_give(tmp_path: Path) -> None:
     report = run_sweep(sweep_file(tmp_path, "alike", seeds=[0, 1]), tmp_path / "store")
     assert report.ok
     assert report.configurations == 2  # nothing draws, so the second seed adds nothing
+    assert report.logged is not None
+    assert (report.logged.created, report.logged.present) == (2, 0)
     store = ResultStore(tmp_path / "store")
     for entry in store.read_plan()[1]:
         stored = read_result(store.run_directory(entry.content_hash))
@@ -146,6 +147,7 @@ def test_one_failing_configuration_is_reported_and_takes_no_other_with_it(tmp_pa
     report = run_sweep(sweep, tmp_path / "store")
     assert not report.ok
     assert [failure.entry.policy for failure in report.failures] == ["mine:Broken"]
+    assert json.loads(json.dumps(report.to_dict()))["failures"][0]["policy"] == "mine:Broken"
     assert "ZeroDivisionError: no luck" in (report.failures[0].error or "")
     assert "mine.py, line" in (report.failures[0].error or "")
     assert report.table["policy"].to_list() == ["fifo", "sjf"]
@@ -219,16 +221,6 @@ def test_configurations_on_the_same_jobs_come_together_and_are_the_single_runs(t
         assert stored.jobs.equals(prepare(configuration.identity.scenario).run().result.jobs)
 
 
-def test_results_come_back_from_workers_that_do_not_see_the_store(tmp_path: Path) -> None:
-    inputs = HashedInputs()
-    sweep = read_sweep(sweep_file(tmp_path, "far"), inputs)
-    store = ResultStore(tmp_path / "store")  # no sweep holds it, so no worker takes it for its own
-    (tmp_path / "store" / "runs").mkdir(parents=True)
-    ended = list(fan_out(sweep.configurations, inputs, store))
-    assert [outcome.error for outcome in ended] == [None, None]
-    assert all(store.has(outcome.entry.content_hash) for outcome in ended)
-
-
 def test_a_configuration_that_hangs_is_named_and_the_others_go_on(tmp_path: Path) -> None:
     sweep = read_sweep(sweep_file(tmp_path, "hangs", policies=["mine:Hanging", "fifo"], seeds=[0]))
     store = ResultStore(tmp_path / "store")
@@ -253,9 +245,3 @@ def test_a_problem_of_the_file_leaves_no_store(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError):
         run_sweep(sweep_file(tmp_path, "bad", policies=["fofi"]), tmp_path / "store")
     assert not (tmp_path / "store").exists()
-
-
-def test_a_report_is_json(tmp_path: Path) -> None:
-    report = run_sweep(sweep_file(tmp_path, "json", policies=["mine:Broken"]), tmp_path / "store")
-    content = json.loads(json.dumps(report.to_dict()))
-    assert content["failures"][0]["policy"] == asdict(report.failures[0].entry)["policy"]

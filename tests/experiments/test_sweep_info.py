@@ -1,14 +1,22 @@
-"""Progress of a stored sweep: counts, and policies ranked over the seeds that all have finished."""
+"""Progress of a stored sweep: counts, and policies ranked over the seeds that all have finished.
+
+Means over different jobs are called so, by every command.
+"""
 
 from __future__ import annotations
 
+import html
 import json
-from collections.abc import Mapping
+import re
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import ray_sim as rs
 from ray_sim.cli import main
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep_entries import Entry
@@ -16,7 +24,7 @@ from ray_sim.experiments.sweep_info import LiveNote, Standings, SweepInfo, descr
 from ray_sim.model.distribution import Distribution
 from ray_sim.model.result import RunResult
 from tests.results_by_hand import three_jobs
-from tests.stored_sweeps import numbered, scenarios, store_sweep
+from tests.stored_sweeps import numbered, scenarios, store_results, store_sweep
 
 Given = Mapping[str, Mapping[int, RunResult | None]]
 """Results by policy and seed; None for a run that is not finished."""
@@ -48,17 +56,60 @@ def seeds(*means_s: float | None) -> dict[int, RunResult | None]:
     return {seed: None if each is None else jct(each) for seed, each in enumerate(means_s)}
 
 
-def test_policies_are_ranked_over_the_seeds_that_all_have_finished(tmp_path: Path) -> None:
-    # las is equal to fifo with each seed; its long seed 3 is missing.
-    fifo, las = seeds(20.0, 30.0, 40.0, 90.0), seeds(20.0, 30.0, 40.0, None)
-    srtf = seeds(25.0, None, 40.0, 90.0)
-    assert ranking(tmp_path / "tie", {"fifo": fifo, "las": las}) == (
-        "least mean JCT so far: fifo and las, equal: 30 s (too few seeds) over 3 common seeds"
-    )
-    assert ranking(tmp_path / "three", {"fifo": fifo, "srtf": srtf, "sjf": seeds(10.0, 1.0, 80.0, 1.0)}) == (
-        # Seed 1 of srtf is missing: means of 50, 51.67 and 91 / 3 s.
-        "least mean JCT so far: sjf: 30.33 s (too few seeds) over 3 common seeds"
-    )
+Means = Mapping[str, Sequence[float | None]]
+SMALL = "(too few seeds) over 2 common seeds"
+UNRANKED = "mean JCT so far: not ranked, "
+LEAST = "least mean JCT so far: "
+
+RANKINGS: dict[str, tuple[Means, str]] = {
+    "no seed is common": (
+        {"fifo": [10, 20, None, None], "las": [None, None, 6, 7]},
+        f"{UNRANKED}no seed is finished by all policies",
+    ),
+    "no seed is common to all three": (
+        {"fifo": [10, 20, None], "las": [None, 20, 30], "sjf": [5, None, 15]},
+        f"{UNRANKED}no seed is finished by all policies",
+    ),
+    "a policy has no run yet": (
+        {"fifo": [10, 20], "las": [30, 40], "sjf": [None, None]},
+        f"{UNRANKED}1 of 3 policies have no finished run with a completed job: sjf",
+    ),
+    "equal on the common seeds": (
+        {"fifo": [10, 20, 30, 400], "las": [10, 20, None, None]},
+        f"{LEAST}fifo and las, equal: 15 s {SMALL}",
+    ),
+    "equal means, seed by seed different": (
+        {"fifo": [10, 30], "las": [30, 10]},
+        f"{LEAST}fifo and las, equal: 20 s {SMALL}",
+    ),
+    "two of three are equal": (
+        {"fifo": [10, 12], "sjf": [10, 12], "las": [20, 30]},
+        f"{LEAST}fifo and sjf, equal: 11 s {SMALL}",
+    ),
+    "by the seeds of the slower sweep": (
+        {"fifo": [100, 100, 6, 6], "las": [90, 90, None, None]},
+        f"{LEAST}las: 90 s {SMALL}",
+    ),
+    "by the middle of three": (
+        {"fifo": [50, 10, 50], "las": [None, 20, 20], "sjf": [15, 30, None]},
+        f"{LEAST}fifo: 10 s over 1 common seed",
+    ),
+    "though the other has the easy seeds": (
+        {"fifo": [None, None, 300, 400], "sjf": [6, 7, 310, 410]},
+        f"{LEAST}fifo: 350 s {SMALL}",
+    ),
+    # Seed 1 of srtf is missing: means of 50, 51.67 and 91 / 3 s.
+    "over three common seeds": (
+        {"fifo": [20, 30, 40, 90], "srtf": [25, None, 40, 90], "sjf": [10, 1, 80, 1]},
+        f"{LEAST}sjf: 30.33 s (too few seeds) over 3 common seeds",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RANKINGS)
+def test_policies_are_ranked_over_the_seeds_that_all_have_finished(case: str, tmp_path: Path) -> None:
+    means, told = RANKINGS[case]
+    assert ranking(tmp_path, {policy: seeds(*each) for policy, each in means.items()}) == told
 
 
 def test_five_common_seeds_have_an_interval_above_0(tmp_path: Path) -> None:
@@ -67,31 +118,11 @@ def test_five_common_seeds_have_an_interval_above_0(tmp_path: Path) -> None:
     assert found == "least mean JCT so far: fifo: 113 s (10.17 to 1,255) over 5 common seeds"
 
 
-@pytest.mark.parametrize(
-    ("las", "reason"),
-    [
-        (seeds(None, None), "1 of 2 policies have no finished run with a completed job: las"),
-        ({0: None, 1: jct(5.0)}, "no seed is finished by all policies"),
-        (
-            dict.fromkeys(
-                range(2),
-                replace(
-                    three_jobs(),
-                    summary=replace(
-                        three_jobs().summary, completed=0, jct_s=Distribution(None, None, None, None)
-                    ),
-                ),
-            ),
-            "1 of 2 policies have no finished run with a completed job: las",
-        ),
-    ],
-)
-def test_no_policy_is_the_least_without_a_common_seed(
-    tmp_path: Path, las: Mapping[int, RunResult | None], reason: str
-) -> None:
-    assert (
-        ranking(tmp_path, {"fifo": {0: jct(20.0), 1: None}, "las": las})
-        == f"mean JCT so far: not ranked, {reason}"
+def test_a_run_without_a_completed_job_has_no_mean(tmp_path: Path) -> None:
+    result, none = three_jobs(), Distribution(None, None, None, None)
+    empty = replace(result, summary=replace(result.summary, completed=0, jct_s=none))
+    assert ranking(tmp_path, {"fifo": seeds(20.0, None), "las": {0: empty, 1: empty}}) == (
+        f"{UNRANKED}1 of 2 policies have no finished run with a completed job: las"
     )
 
 
@@ -145,3 +176,150 @@ def test_the_live_line_is_read_again_every_five_seconds_and_at_the_end(tmp_path:
     seconds[0] = 5.0
     assert note.text(0) == last.text(0, last=True) == "least mean JCT: srtf: 15 s over 1 common seed"
     assert LiveNote(Standings(ResultStore(tmp_path / "empty"), entries), lambda: 0.0).text(0) == ""
+
+
+def _run(mean_jct_s: float, completed: int = 2, jobs: int = 3) -> RunResult:
+    """A run with a mean JCT over a number of completed jobs, the others unfinished."""
+    result = three_jobs(2 * mean_jct_s - 10)
+    counts: dict[str, Any] = {
+        "jobs": jobs,
+        "completed": completed,
+        "rejected": 0,
+        "unfinished": jobs - completed,
+    }
+    return replace(result, summary=replace(result.summary, **counts, reasons={}))
+
+
+def _best(root: Path) -> list[dict[str, Any]]:
+    best = json.loads(json.dumps(describe_sweep(root).to_dict()))["best"]
+    assert isinstance(best, list)
+    return best
+
+
+def _leaders(root: Path) -> list[tuple[str, float, int]]:
+    """Policies that info puts first, with mean and number of seeds."""
+    return [
+        (each["policy"], round(each["mean_jct_s"], 6), each["runs"])
+        for each in _best(root)
+        if each.get("policy")
+    ]
+
+
+def _printed(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    capsys.readouterr()
+    assert main(list(argv)) == 0
+    return capsys.readouterr().out
+
+
+def test_one_place_may_have_a_leader_while_another_waits_for_a_policy(tmp_path: Path) -> None:
+    places = [*scenarios(["fifo", "sjf"], 2, cluster="edge"), *scenarios(["fifo", "sjf"], 2, cluster="pool")]
+    entries = numbered(places)
+    store = store_sweep(tmp_path / "sweep", "study", entries)
+    for entry, scenario in entries.items():
+        if (scenario.cluster, scenario.policy) == ("pool", "fifo"):
+            shutil.rmtree(store.run_directory(entry.content_hash))
+    best = _best(tmp_path / "sweep")
+    # Means of (10 + 40 + i) / 2 with i from 0: fifo 25 and 25.5, sjf later.
+    assert [(each["cluster"], each["policy"]) for each in best if each.get("policy")] == [("edge", "fifo")]
+
+
+def test_a_run_that_depends_on_no_seed_is_common_to_all(tmp_path: Path) -> None:
+    drawn = scenarios(["fifo"], 2)
+    (once,) = scenarios(["sjf"], 1)
+    first, second, single = numbered([*drawn, once])
+    entries = {first: drawn[0], second: drawn[1], replace(single, seed=None): once}
+    store = store_sweep(tmp_path / "sweep", "study", entries, first_s=10.0)
+    # Means as stored: fifo 10 and 10.5, sjf 11.
+    assert _leaders(tmp_path / "sweep") in ([], [("fifo", 10.25, 2)])
+    shutil.rmtree(store.run_directory(second.content_hash))
+    assert _leaders(tmp_path / "sweep") in ([], [("fifo", 10.0, 1)])
+
+
+@pytest.mark.slow
+def test_the_report_of_an_unfinished_sweep_calls_no_policy_least_over_seeds_of_its_own(
+    tmp_path: Path,
+) -> None:
+    fifo, las = map(_run, (100, 100, 6, 6)), map(_run, (90, 90))
+    store_results(tmp_path / "sweep", "study", {"fifo": [*fifo], "las": [*las, None, None]})
+    written = rs.report(tmp_path / "sweep", tmp_path / "page.html")
+    assert not any(finding.startswith("fifo has the least") for finding in written.findings.values())
+
+
+# Completed jobs by seed, of the same jobs under both policies.
+DIFFERENT: dict[str, dict[str, list[int]]] = {
+    "one policy suspends a job for ever": {"fifo": [3, 3], "optimus": [3, 2]},
+    "in one of three seeds": {"fifo": [3, 3, 3], "las": [3, 2, 3]},
+    "as many on average": {"fifo": [3, 2], "las": [2, 3]},
+    "the leader completes fewer": {"fifo": [1, 1], "las": [3, 3]},
+}
+
+
+def _with_counts(counts: Mapping[str, Sequence[int]], jobs: Sequence[int]) -> dict[str, list[RunResult]]:
+    """Runs with a mean JCT of 20 s and more by policy, and with numbers of completed jobs."""
+    return {
+        policy: [_run(20.0 + 5 * i + seed, done, jobs[seed]) for seed, done in enumerate(each)]
+        for i, (policy, each) in enumerate(counts.items())
+    }
+
+
+def _says_so(text: str) -> bool:
+    """Whether a text tells of different numbers of completed jobs."""
+    return (
+        re.search(r"(completes? [\d,.]+ jobs|different (numbers|jobs)|complet\w+ different)", text)
+        is not None
+    )
+
+
+def _report_text(sweep: Path, page: Path) -> str:
+    rs.report(sweep, page)
+    return html.unescape(re.sub(r"<[^>]+>", " ", page.read_text()))
+
+
+@pytest.mark.parametrize("case", DIFFERENT)
+def test_means_over_different_numbers_of_completed_jobs_are_called_so(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = _with_counts(DIFFERENT[case], [3, 3, 3])
+    store_results(tmp_path / "sweep", "study", runs)
+    sweep = str(tmp_path / "sweep")
+    assert _says_so(_printed(capsys, "compare", sweep)), "compare"
+    assert _says_so(str(rs.compare(runs).to_dict()["groups"])), "notebook"
+    capsys.readouterr()
+    assert main(["info", sweep]) == 0
+    printed = capsys.readouterr()
+    assert _says_so(printed.out + printed.err), "info"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("counts", "differ"), [({"fifo": [3, 2], "las": [2, 3]}, True), ({"fifo": [2, 3], "las": [2, 3]}, False)]
+)
+def test_a_report_tells_of_different_numbers_of_completed_jobs_of_the_same_seed(
+    counts: dict[str, list[int]], differ: bool, tmp_path: Path
+) -> None:
+    store_results(tmp_path / "sweep", "study", _with_counts(counts, counts["las"] if not differ else [3, 3]))
+    assert _says_so(_report_text(tmp_path / "sweep", tmp_path / "page.html")) == differ
+
+
+@pytest.mark.parametrize(
+    ("counts", "jobs"),
+    [
+        ({"fifo": [3, 3], "las": [3, 3]}, [3, 3]),
+        # One job of each seed never fits, under both.
+        ({"fifo": [2, 2], "las": [2, 2]}, [3, 3]),
+        # Seeds draw 3 and 5 jobs, which both complete.
+        ({"fifo": [3, 5], "las": [3, 5]}, [3, 5]),
+    ],
+)
+def test_means_over_as_many_completed_jobs_seed_by_seed_need_no_word(
+    counts: dict[str, list[int]], jobs: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = _with_counts(counts, jobs)
+    store_results(tmp_path / "sweep", "study", runs)
+    assert not _says_so(_printed(capsys, "compare", str(tmp_path / "sweep")))
+    assert not _says_so(_printed(capsys, "info", str(tmp_path / "sweep")))
+
+
+def test_two_results_with_different_numbers_of_completed_jobs_are_compared_with_a_word() -> None:
+    told: dict[str, Any] = rs.compare({"fifo": _run(30.0, 3), "optimus": _run(20.0, 2)}).to_dict()
+    assert _says_so(str(told["groups"][0]["comparison"]["notes"]))

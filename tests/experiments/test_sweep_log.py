@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -11,36 +13,49 @@ from mlflow import MlflowClient
 from ray_sim.experiments.results.result_files import read_result
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep import run_sweep
+from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.experiments.tracking.experiment import HASH_TAG, SWEEP_RUN_TAG
 from ray_sim.experiments.tracking.log import log_run, log_stores, log_sweep
 from ray_sim.experiments.tracking.records import MAX_CHART_POINTS, MAX_TIMELINE_POINTS
 from ray_sim.experiments.tracking.views import TIME_CHARTS
 from ray_sim.model.errors import InvalidInputError, RunFailedError
-from tests.sweeps import RESAMPLED, children, sweep_file
+from tests.sweeps import RESAMPLED, children, run_here, sweep_file
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster", "mlflow_uri", "at_desk")]
 
 
-def test_damaged_results_are_left_out_of_the_log_and_said(tmp_path: Path) -> None:
-    sweep = sweep_file(tmp_path, "torn")
-    run_sweep(sweep, tmp_path / "store")
-    store = ResultStore(tmp_path / "store")
+@pytest.fixture(scope="module")
+def two_runs(desk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of FIFO and SJF, stored as a sweep does."""
+    folder = tmp_path_factory.mktemp("two")
+    with chdir(desk):
+        return run_here(read_sweep(sweep_file(folder, "two")), folder / "store").root
+
+
+@pytest.fixture
+def store(two_runs: Path, tmp_path: Path) -> ResultStore:
+    """A copy of these results."""
+    return ResultStore(Path(shutil.copytree(two_runs, tmp_path / "store")))
+
+
+def test_damaged_results_are_left_out_of_the_log_and_said(store: ResultStore) -> None:
+    log_stores([store.root], "torn")
     directory = store.run_directory(store.read_plan()[1][0].content_hash)
     (directory / "jobs.parquet").write_bytes(b"PAR1")
-    logged = log_stores([tmp_path / "store"])
+    logged = log_stores([store.root], "torn")
     assert (logged.created, logged.present, len(logged.damaged)) == (0, 1, 1)
     assert str(directory / "jobs.parquet") in logged.damaged[0]
     with pytest.raises(InvalidInputError, match=r"jobs\.parquet: changed since it was written"):
         log_run(directory)
 
 
-def test_a_run_whose_logging_was_cut_off_is_logged_anew_and_once(tmp_path: Path) -> None:
-    run_sweep(sweep_file(tmp_path, "cut"), tmp_path / "store")
+def test_a_run_whose_logging_was_cut_off_is_logged_anew_and_once(store: ResultStore) -> None:
+    log_stores([store.root], "cut")
     client = MlflowClient()
     cut, whole = children("cut")
     client.update_run(cut.info.run_id, status="RUNNING")  # as a driver killed inside of log_run leaves it
     client.delete_tag(cut.info.run_id, "mlflow.runName")
-    logged = log_stores([tmp_path / "store"])
+    logged = log_stores([store.root], "cut")
     assert (logged.created, logged.present) == (1, 1)
     by_hash = {run.data.tags[HASH_TAG]: run for run in children("cut")}
     assert len(children("cut")) == len(by_hash) == 2
@@ -50,25 +65,13 @@ def test_a_run_whose_logging_was_cut_off_is_logged_anew_and_once(tmp_path: Path)
     assert again.data.tags[SWEEP_RUN_TAG] == whole.data.tags[SWEEP_RUN_TAG]
 
 
-def test_what_failed_first_and_finished_later_is_logged_as_finished(tmp_path: Path, at_desk: Path) -> None:
-    sweep = sweep_file(tmp_path, "second-try", policies=["fifo", "sjf"])
-    run_sweep(sweep, tmp_path / "store")
-    store = ResultStore(tmp_path / "store")
-    name, entries = store.read_plan()
+def test_what_failed_first_and_finished_later_is_logged_as_finished(store: ResultStore) -> None:
+    _, entries = store.read_plan()
     failed = [ConfigurationOutcome(entries[0], "no luck"), ConfigurationOutcome(entries[1])]
-    log_sweep(name, store, entries, failed)
+    log_sweep("second-try", store, entries, failed)
     assert sorted(run.info.status for run in children("second-try")) == ["FAILED", "FINISHED"]
-    log_stores([tmp_path / "store"])
+    log_stores([store.root], "second-try")
     assert [run.info.status for run in children("second-try")] == ["FINISHED", "FINISHED"]
-
-
-def test_logging_again_creates_nothing_twice(tmp_path: Path) -> None:
-    first = run_sweep(sweep_file(tmp_path, "twice"), tmp_path / "store")
-    assert first.logged is not None
-    assert (first.logged.created, first.logged.present) == (2, 0)
-    again = log_stores([tmp_path / "store"])
-    assert (again.created, again.present) == (0, 2)
-    assert len(children("twice")) == 2
 
 
 def test_a_run_in_mlflow_holds_parameters_metrics_and_files(tmp_path: Path) -> None:
@@ -118,18 +121,7 @@ def test_a_sweep_logged_as_numbers_has_no_timelines_and_files_now_or_later(
     assert report.ok
 
 
-def test_the_run_of_the_sweep_in_mlflow_has_the_comparison(tmp_path: Path) -> None:
-    run_sweep(sweep_file(tmp_path, "parent"), tmp_path / "store")
-    (sweep_run,) = {run.data.tags[SWEEP_RUN_TAG] for run in children("parent")}
-    client = MlflowClient()
-    assert client.get_run(sweep_run).info.status == "FINISHED"
-    files = {file.path for file in client.list_artifacts(sweep_run)}
-    assert files == {"comparison.csv", "jct_cdf_0.png", "report.html"}
-
-
-def test_a_single_result_is_logged_by_its_directory(tmp_path: Path) -> None:
-    run_sweep(sweep_file(tmp_path, "single", policies=["fifo"]), tmp_path / "store")
-    store = ResultStore(tmp_path / "store")
+def test_a_single_result_is_logged_by_its_directory(store: ResultStore) -> None:
     directory = store.run_directory(store.read_plan()[1][0].content_hash)
     assert log_run(directory).created + log_run(directory).created == 1
 

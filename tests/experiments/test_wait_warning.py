@@ -5,52 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-import polars as pl
 import pytest
 
 import ray_sim as rs
 from ray_sim.cli import main
 from ray_sim.engine.build_world import build_world
-from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster
 from tests.command_line import answer
+from tests.small_workloads import Columns, stored
 from tests.worlds import DOWN, UP, Job, availability, cluster_of, job_table, replay
-from workloads.provenance import Provenance
-from workloads.schema import with_all_columns
-from workloads.store import write_workload
-from workloads.synthetic.synth import synth
-from workloads.training.enrich import enrich
 
 POLICIES = ("fifo", "sjf", "srtf", "las")
 LONG_S = 30 * 86_400.0
-Columns = Mapping[str, Sequence[object]]
-
-
-def _stored(directory: Path, jobs: Sequence[Job], columns: Columns | None = None) -> Path:
-    frame = pl.DataFrame(
-        {
-            "job_id": [f"J{i + 1}" for i in range(len(jobs))],
-            "trace_order": list(range(len(jobs))),
-            "submit_s": [float(job.submit_s) for job in jobs],
-            "num_gpus": [float(job.gpus) for job in jobs],
-            "duration_s": [float(job.duration_s) for job in jobs],
-            "vc": pl.Series([job.vc for job in jobs], dtype=pl.String),
-            **(columns or {}),
-        }
-    )
-    counts = {"read": len(jobs), "kept": len(jobs)}
-    made = Provenance(converter="hand", converter_version="1", counts=counts)
-    write_workload(with_all_columns(frame), made, directory / "w.parquet")
-    return directory / "w.parquet"
 
 
 def _described(
     directory: Path, jobs: Sequence[Job], cluster: Cluster, columns: Columns | None = None
 ) -> dict[str, Any]:
-    return rs.describe(_stored(directory, jobs, columns), cluster).to_dict()
+    return rs.describe(stored(directory / "w.parquet", jobs, columns), cluster).to_dict()
+
+
+class Case(NamedTuple):
+    """A workload, and the offered load of a resource by hand: demand x rest of the span at most."""
+
+    jobs: list[Job]
+    cluster: Cluster
+    load: float
+    resource: str = "gpu"
+    columns: Columns | None = None
 
 
 def _wait_warnings(told: Mapping[str, Any]) -> list[str]:
@@ -71,82 +55,57 @@ def _waits(
     return float(max(replay(world, policy).jobs["queue_s"].drop_nulls().to_list()))
 
 
-# Jobs, cluster, further columns, resource, and its offered load by hand: demand x rest of the span at most.
-NOBODY_WAITS: dict[str, tuple[list[Job], Cluster, Columns | None, str, float]] = {
+NOBODY_WAITS = {
     # Span 6,000 s, 8 GPUs: 6 x 6,000 of the long ones and 100 x 60; the last of 101 short jobs has no rest.
-    "six jobs outlive a row of short ones": (
+    "six jobs outlive a row of short ones": Case(
         [Job(0, 1, LONG_S)] * 6 + [Job(60 * i, 1, 60) for i in range(101)],
         cluster_of([8]),
-        None,
-        "gpu",
         (6 * 6000 + 100 * 60) / (8 * 6000),
     ),
     # The same with 7 long ones: 48,000 of 48,000 GPU-seconds. Every GPU is busy and no job waits.
-    "every GPU is busy to the last submission": (
-        [Job(0, 1, LONG_S)] * 7 + [Job(60 * i, 1, 60) for i in range(101)],
-        cluster_of([8]),
-        None,
-        "gpu",
-        1.0,
+    "every GPU is busy to the last submission": Case(
+        [Job(0, 1, LONG_S)] * 7 + [Job(60 * i, 1, 60) for i in range(101)], cluster_of([8]), 1.0
     ),
-    "a gang that comes late counts from its submission on": (
-        [Job(0, 1, 50), Job(100, 4, 1e6), Job(1100, 1, 50)],
-        cluster_of([4, 4]),
-        None,
-        "gpu",
-        (4 * 1000 + 50) / (8 * 1100),
+    "a gang that comes late counts from its submission on": Case(
+        [Job(0, 1, 50), Job(100, 4, 1e6), Job(1100, 1, 50)], cluster_of([4, 4]), (4 * 1000 + 50) / (8 * 1100)
     ),
-    "the last job has no rest of the span": (
-        [Job(0, 1, 10), Job(1000, 8, 1e7)],
-        cluster_of([4, 4]),
-        None,
-        "gpu",
-        10 / 8000,
+    "the last job has no rest of the span": Case(
+        [Job(0, 1, 10), Job(1000, 8, 1e7)], cluster_of([4, 4]), 10 / 8000
     ),
     # J1 has two tasks of 3 cores.
-    "cores of a job without GPUs": (
+    "cores of a job without GPUs": Case(
         [Job(0, 0, 1e6), Job(500, 0, 10), Job(1000, 0, 10)],
         cluster_of([0], cpu=[16]),
-        {"num_tasks": [2, 1, 1], "cpu_per_task": [3.0, 1.0, 1.0]},
-        "cpu",
         (6 * 1000 + 10) / 16_000,
+        "cpu",
+        {"num_tasks": [2, 1, 1], "cpu_per_task": [3.0, 1.0, 1.0]},
     ),
-    "memory beside few GPUs": (
+    "memory beside few GPUs": Case(
         [Job(0, 1, 1e6), Job(0, 1, 1e6), Job(1000, 1, 1)],
         cluster_of([4], memory_gib=[100]),
-        {"memory_gib_per_task": [60.0, 30.0, 5.0]},
-        "memory_gib",
         (60 + 30) / 100,
+        "memory_gib",
+        {"memory_gib_per_task": [60.0, 30.0, 5.0]},
     ),
-    "parts of a GPU": (
+    "parts of a GPU": Case(
         [Job(0, 0.5, 1e5), Job(300, 0.25, 1e5), Job(400, 0.25, 10)],
         cluster_of([1]),
-        None,
-        "gpu",
         (0.5 * 400 + 0.25 * 100) / 400,
     ),
     # At half speed a GPU does 500 GPU-seconds in 1,000 s, and the four do 2,000.
-    "slow servers": (
-        [Job(0, 1, 1e6), Job(1000, 1, 10)],
-        cluster_of([2, 2], speed=[0.5, 0.5]),
-        None,
-        "gpu",
-        500 / 2000,
+    "slow servers": Case(
+        [Job(0, 1, 1e6), Job(1000, 1, 10)], cluster_of([2, 2], speed=[0.5, 0.5]), 500 / 2000
     ),
     # At double speed J1 ends within the span and counts whole; J2 does 2 x 800 in its 800 s.
-    "fast servers": (
+    "fast servers": Case(
         [Job(0, 1, 1500), Job(200, 1, 5000), Job(1000, 0.5, 1)],
         cluster_of([2, 1], speed=[2.0, 2.0]),
-        None,
-        "gpu",
         (1500 + 1600) / (3 * 2 * 1000),
     ),
     # 21 jobs back to back whose times have no short binary form, and two that outlive them.
-    "exactly full in tenths of seconds": (
+    "exactly full in tenths of seconds": Case(
         [Job(0, 1, 99.9), Job(0, 1, 77.7)] + [Job(round(0.1 * i, 1), 1, 0.1) for i in range(22)],
         cluster_of([3]),
-        None,
-        "gpu",
         1.0,
     ),
 }
@@ -154,7 +113,7 @@ NOBODY_WAITS: dict[str, tuple[list[Job], Cluster, Columns | None, str, float]] =
 
 @pytest.mark.parametrize("case", NOBODY_WAITS)
 def test_work_beyond_the_span_is_no_offered_load(case: str, tmp_path: Path) -> None:
-    jobs, cluster, columns, resource, expected = NOBODY_WAITS[case]
+    jobs, cluster, expected, resource, columns = NOBODY_WAITS[case]
     told = _described(tmp_path, jobs, cluster, columns)
     loads = told["load"]["whole"]["resources"]
     assert loads[resource]["offered_load"] == pytest.approx(expected, rel=1e-9)
@@ -199,7 +158,7 @@ def test_every_form_of_info_is_silent_on_a_queue_that_is_not_there(
     form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Half the GPUs are held beyond the span by one gang.
-    path = _stored(tmp_path, [Job(0, 4, LONG_S), *(Job(100 * i, 1, 90) for i in range(9))])
+    path = stored(tmp_path / "w.parquet", [Job(0, 4, LONG_S), *(Job(100 * i, 1, 90) for i in range(9))])
     (tmp_path / "c.yaml").write_text("name: c\nservers:\n  - {name: s, count: 2, gpus: 4}\n")
     if form == "html":
         said = rs.describe(path, str(tmp_path / "c.yaml"))._repr_html_()
@@ -212,51 +171,35 @@ def test_every_form_of_info_is_silent_on_a_queue_that_is_not_there(
     assert "waits under every policy" not in said
 
 
-# As above, where work that fits into the span is more than the servers do in it.
-OVERLOADED: dict[str, tuple[list[Job], Cluster, Columns | None, str, float]] = {
+# Work that fits into the span is more than the servers do in it.
+OVERLOADED = {
     # One GPU: 3 h, 2 h and nothing of three jobs of 10 h in 3 h.
-    "every job is longer than the span": (
-        [Job(0, 1, 36_000), Job(3600, 1, 36_000), Job(10_800, 1, 36_000)],
-        cluster_of([1]),
-        None,
-        "gpu",
-        5 / 3,
+    "every job is longer than the span": Case(
+        [Job(0, 1, 36_000), Job(3600, 1, 36_000), Job(10_800, 1, 36_000)], cluster_of([1]), 5 / 3
     ),
-    "two gangs that each need all GPUs": (
-        [Job(0, 8, 1e6), Job(10, 8, 1e6), Job(100, 1, 1)],
-        cluster_of([8]),
-        None,
-        "gpu",
-        (800 + 720) / 800,
+    "two gangs that each need all GPUs": Case(
+        [Job(0, 8, 1e6), Job(10, 8, 1e6), Job(100, 1, 1)], cluster_of([8]), (800 + 720) / 800
     ),
     # Eight long ones leave no GPU for the short ones: 48,000 + 6,000 of 48,000.
-    "as many long jobs as GPUs": (
-        [Job(0, 1, LONG_S)] * 8 + [Job(60 * i, 1, 60) for i in range(101)],
-        cluster_of([8]),
-        None,
-        "gpu",
-        54 / 48,
+    "as many long jobs as GPUs": Case(
+        [Job(0, 1, LONG_S)] * 8 + [Job(60 * i, 1, 60) for i in range(101)], cluster_of([8]), 54 / 48
     ),
-    "cores of jobs without GPUs": (
+    "cores of jobs without GPUs": Case(
         [Job(0, 0, 1e6), Job(0, 0, 1e6), Job(1000, 0, 10)],
         cluster_of([0], cpu=[16]),
-        {"num_tasks": [3, 2, 1], "cpu_per_task": [4.0, 4.0, 1.0]},
-        "cpu",
         20 / 16,
+        "cpu",
+        {"num_tasks": [3, 2, 1], "cpu_per_task": [4.0, 4.0, 1.0]},
     ),
-    "slow servers": (
-        [Job(0, 1, 400), Job(0, 1, 400), Job(500, 1, 1)],
-        cluster_of([1], speed=[0.5]),
-        None,
-        "gpu",
-        (250 + 250) / 250,
+    "slow servers": Case(
+        [Job(0, 1, 400), Job(0, 1, 400), Job(500, 1, 1)], cluster_of([1], speed=[0.5]), (250 + 250) / 250
     ),
 }
 
 
 @pytest.mark.parametrize("case", OVERLOADED)
 def test_where_the_load_exceeds_the_servers_a_job_waits_under_every_policy(case: str, tmp_path: Path) -> None:
-    jobs, cluster, columns, resource, expected = OVERLOADED[case]
+    jobs, cluster, expected, resource, columns = OVERLOADED[case]
     told = _described(tmp_path, jobs, cluster, columns)
     load = told["load"]["whole"]["resources"][resource]["offered_load"]
     assert load == pytest.approx(expected, rel=1e-9)
@@ -285,47 +228,3 @@ def test_a_queue_that_drains_before_the_last_submission_is_not_warned_of(tmp_pat
     assert told["load"]["whole"]["resources"]["gpu"]["offered_load"] == pytest.approx(1000 / 86_400)
     assert _wait_warnings(told) == []
     assert _waits(jobs, cluster_of([1]), "fifo") == 900
-
-
-def test_a_long_job_that_can_never_fit_is_no_load(tmp_path: Path) -> None:
-    told = _described(tmp_path, [Job(0, 9, LONG_S), Job(0, 1, 50), Job(100, 1, 1)], cluster_of([8]))
-    assert told["load"]["whole"]["resources"]["gpu"]["offered_load"] == pytest.approx(50 / 800)
-    assert _wait_warnings(told) == []
-    assert any("never fit" in warning for warning in told["warnings"])
-
-
-@pytest.mark.parametrize("profile", ["jsac_edge_cloud", "optimus_nine_models"])
-def test_jobs_that_may_train_otherwise_are_never_said_to_queue(profile: str, tmp_path: Path) -> None:
-    frame, made = synth("philly", 30, seed=4)
-    frame = frame.with_columns(submit_s=pl.Series([10.0 * i for i in range(30)]), num_gpus=pl.lit(1.0))
-    write_workload(enrich(frame, load_training_draws(profile), seed=4)[0], made, tmp_path / "w.parquet")
-    told = rs.describe(tmp_path / "w.parquet", cluster_of([1], cpu=[64], memory_gib=[512])).to_dict()
-    assert _wait_warnings(told) == []
-
-
-def _drawn(draw: int) -> tuple[list[Job], Cluster]:
-    """Few jobs, some far longer than the span, on few servers of one speed."""
-    rng = np.random.default_rng(draw)
-    gpus = rng.integers(1, 5, rng.integers(1, 4)).tolist()
-    count = int(rng.integers(2, 9))
-    submit = np.sort(rng.integers(0, 60, count)).tolist()
-    size = rng.choice([0.5, 1, 2, 4], count).tolist()
-    duration = np.where(rng.random(count) < 0.3, 1e5, rng.integers(1, 40, count)).tolist()
-    jobs = [Job(*row) for row in zip(submit, size, duration, strict=True) if row[1] <= sum(gpus)]
-    speed = float(rng.choice([0.5, 1.0, 2.0]))
-    return jobs or [Job(0, 1, 10)], cluster_of(gpus, speed=[speed] * len(gpus))
-
-
-def test_drawn_workloads_are_warned_of_only_where_a_job_waits_under_every_policy(tmp_path: Path) -> None:
-    warned, quiet_without_queue = 0, 0
-    for draw in range(40):
-        jobs, cluster = _drawn(draw)
-        waits = {policy: _waits(jobs, cluster, policy) for policy in POLICIES}
-        if _wait_warnings(_described(tmp_path, jobs, cluster)):
-            warned += 1
-            assert min(waits.values()) > 0, (draw, waits)
-        else:
-            quiet_without_queue += waits["fifo"] == 0
-    # Both sides are drawn often enough to mean something.
-    assert warned >= 5
-    assert quiet_without_queue >= 5

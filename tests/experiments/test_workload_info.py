@@ -11,14 +11,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ray_sim.experiments.block_summary import describe_blocks
 from ray_sim.experiments.inputs.training_file import load_training_draws
-from ray_sim.experiments.workload_info import WorkloadInfo, describe_workload
+from ray_sim.experiments.workload_info import WorkloadInfo, describe_blocks, describe_workload
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError
-from tests.worlds import DOWN, HOUR, availability, cluster_of
-from workloads.provenance import Provenance
-from workloads.schema import with_all_columns
+from tests.small_workloads import stored
+from tests.worlds import DOWN, HOUR, Job, availability, cluster_of
 from workloads.store import write_workload
 from workloads.synthetic.synth import synth
 from workloads.training.enrich import enrich
@@ -27,25 +25,14 @@ from workloads.training.enrich import enrich
 def info(
     directory: Path,
     gpus: Sequence[float],
-    vcs: Sequence[str] | None,
+    vcs: Sequence[str | None] | None,
     cluster: Cluster | None,
     gap_s: float = HOUR,
 ) -> WorkloadInfo:
     """Jobs of an hour each, one an hour, or of another gap."""
-    n = len(gpus)
-    frame = pl.DataFrame(
-        {
-            "job_id": [str(i) for i in range(n)],
-            "trace_order": list(range(n)),
-            "submit_s": [gap_s * i for i in range(n)],
-            "num_gpus": [float(size) for size in gpus],
-            "duration_s": [gap_s] * n,
-            "vc": pl.Series(vcs, dtype=pl.String) if vcs else pl.Series([None] * n, dtype=pl.String),
-        }
-    )
-    made = Provenance(converter="hand", converter_version="1", counts={"read": n, "kept": n})
-    write_workload(with_all_columns(frame), made, directory / "w.parquet")
-    return describe_workload(directory / "w.parquet", cluster)
+    vcs = vcs or [None] * len(gpus)
+    jobs = [Job(gap_s * i, size, gap_s, vc) for i, (size, vc) in enumerate(zip(gpus, vcs, strict=True))]
+    return describe_workload(stored(directory / "w.parquet", jobs), cluster)
 
 
 def test_a_load_that_rounds_to_1_is_said_to_be_above_it(tmp_path: Path) -> None:

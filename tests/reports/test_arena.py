@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from ray_sim.experiments.arena.scores import SCORES_SCHEMA
+from ray_sim.experiments.arena.run import SCORES_SCHEMA
 from ray_sim.reports.arena import QUESTIONS, conclusions, standings, worth_of_knowledge
 from ray_sim.reports.arena_page import arena_page, best_table, missing_runs
 from ray_sim.reports.page import render

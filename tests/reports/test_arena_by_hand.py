@@ -7,7 +7,7 @@ import random
 import polars as pl
 import pytest
 
-from ray_sim.experiments.arena.scores import SCORES_SCHEMA
+from ray_sim.experiments.arena.run import SCORES_SCHEMA
 from tests.reports.arena_by_hand import assert_tables
 
 POLICIES = ("a", "b", "c", "d", "e")

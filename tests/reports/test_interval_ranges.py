@@ -18,9 +18,8 @@ from scipy import stats
 
 import ray_sim as rs
 from ray_sim.cli import main
-from ray_sim.experiments.tracking.database import migrate, schema_revision
+from ray_sim.experiments.tracking.database import migrate, new_database, schema_revision
 from ray_sim.experiments.tracking.log import log_stores
-from ray_sim.experiments.tracking.template import new_database
 from ray_sim.model.distribution import Distribution
 from ray_sim.model.result import RunResult
 from tests.command_line import answer

@@ -1,6 +1,6 @@
 """Announcement profiles: how births, values and outlooks are drawn.
 
-`ray_sim/experiments/inputs/announcement_file.py` reads them from YAML, `announce` draws by them. The fields
+`ray_sim/experiments/inputs/layer_file.py` reads them from YAML, `announce` draws by them. The fields
 are the keys of the file, so their names, units and defaults are public: docs/engine.md lists them. A new
 field with a default changes nothing that is drawn only if the draws of the others keep their keys.
 """

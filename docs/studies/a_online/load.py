@@ -21,7 +21,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from ray_sim.experiments.figures.file import Figure, find_figures, places_of, read_figure
-from ray_sim.experiments.figures.values import figure_samples
+from ray_sim.experiments.figures.reproduce import figure_samples
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.model.units import FloatArray

@@ -12,15 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field
 
 from ray_sim.experiments.inputs.cluster_file import Label
 from ray_sim.experiments.run_identity import HashedInputs
-from ray_sim.experiments.scenario import Spec, Value, read_document
+from ray_sim.experiments.scenario import Spec, Value, parsed, read_document
 from ray_sim.experiments.sweep_entries import Configuration, PolicySpec, Sweep
-from ray_sim.experiments.sweep_file import parse_sweep
-from ray_sim.model.errors import InvalidScenarioError, UnknownNameError, problems_text
-from workloads.documents import dotted_problems
+from ray_sim.experiments.sweep_file import parse_sweep, with_jobs
+from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
 
 BUNDLED = Path(__file__).parent / "arena.yaml"
 """The arena of all systems."""
@@ -109,21 +108,8 @@ class Arena:
 
 
 def read_arena(path: Path = BUNDLED, *, quick: bool = False) -> Arena:
-    """Read and check an arena file.
-
-    Parameters
-    ----------
-    quick : few jobs, one seed, and one place of each cluster, world and set of contestants
-
-    Raises
-    ------
-    InvalidScenarioError : the file has problems; all of the first place that has some are listed
-    """
-    try:
-        file = ArenaFile.model_validate(read_document(path))
-    except ValidationError as error:
-        known = [*ArenaFile.model_fields, *PlaceSpec.model_fields, *Contestant.model_fields]
-        raise InvalidScenarioError(problems_text(str(path), dotted_problems(error, known))) from error
+    """Read and check an arena file."""
+    file = parsed(ArenaFile, read_document(path), str(path), (PlaceSpec, Contestant))
     _check_names(file, path)
     inputs = HashedInputs()
     specs = _few_places(file.places) if quick else file.places
@@ -194,7 +180,7 @@ def _place(file: ArenaFile, spec: PlaceSpec, inputs: HashedInputs, path: Path, *
     where = f"{path}, place '{spec.name}'"
     content = {
         "name": file.name,
-        "workloads": [_few_jobs(spec.workload) if quick else spec.workload],
+        "workloads": [with_jobs(spec.workload, QUICK_JOBS) if quick else spec.workload],
         "clusters": [spec.cluster],
         "world": world,
         "policies": [policy.model_dump() for policy in specs.values()],
@@ -202,35 +188,25 @@ def _place(file: ArenaFile, spec: PlaceSpec, inputs: HashedInputs, path: Path, *
         "log": "numbers",
     }
     found = parse_sweep(content, where, inputs)
-    runs = [(labels.get(_key_of(each)), each) for each in found.configurations]
-    met: set[tuple[str, int]] = set()
+    placed: dict[tuple[str, int], PlacedRun] = {}
     odd: list[str] = []
-    for label, each in runs:
-        seed = each.identity.scenario.seed
-        if label is None or (label, seed) in met:
+    for each in found.configurations:
+        scenario = each.identity.scenario
+        label, seed = labels.get(_key(scenario.policy, scenario.params, scenario.world)), scenario.seed
+        if label is None or (label, seed) in placed:
             odd.append(each.entry.label)
         else:
-            met.add((label, seed))
+            entry = replace(each.entry, workload=spec.name, setting="", policy=label)
+            placed[label, seed] = PlacedRun(label, seed, replace(each, entry=entry))
     if odd or found.repeated:
         raise InvalidScenarioError(
             f"{where}: a contestant is one configuration with each seed, and a list is an axis of several: "
             + (odd[0] if odd else "two contestants are the same run")
         )
-    placed = tuple(_placed(label, spec.name, each) for label, each in runs if label is not None)
+    runs = list(placed.values())
     if quick:
-        placed = tuple(run for run in placed if run.seed == placed[0].seed)
-    return Place(spec.name, spec.changes, placed)
-
-
-def _placed(label: str, place: str, configuration: Configuration) -> PlacedRun:
-    entry = replace(configuration.entry, workload=place, setting="", policy=label)
-    seed = configuration.identity.scenario.seed
-    return PlacedRun(label, seed, replace(configuration, entry=entry))
-
-
-def _key_of(configuration: Configuration) -> str:
-    scenario = configuration.identity.scenario
-    return _key(scenario.policy, scenario.params, scenario.world)
+        runs = [run for run in runs if run.seed == runs[0].seed]
+    return Place(spec.name, spec.changes, tuple(runs))
 
 
 def _key(policy: str, params: Mapping[str, Value], world: Mapping[str, Value]) -> str:
@@ -243,10 +219,3 @@ def _few_places(places: Sequence[PlaceSpec]) -> list[PlaceSpec]:
     for place in places:
         first.setdefault(place.model_dump_json(include={"cluster", "world", "policies"}), place)
     return list(first.values())
-
-
-def _few_jobs(workload: object) -> object:
-    """The same workload with `QUICK_JOBS` jobs where it is synthetic."""
-    if not isinstance(workload, dict) or not isinstance(workload.get("synth"), dict):
-        return workload
-    return {**workload, "synth": {**workload["synth"], "jobs": QUICK_JOBS}}

@@ -51,10 +51,6 @@ class PlanRuns:
     The directory is that of a sweep with all configurations so far, so that `compare`, `report` and `log`
     read it.
 
-    Parameters
-    ----------
-    name : of the sweep
-
     Raises
     ------
     InvalidInputError : the directory is of another sweep, or has results and the options do not resume
@@ -89,10 +85,6 @@ class PlanRuns:
     def values(self, scenarios: Sequence[Scenario], note: str) -> list[list[float]]:
         """Values of the goal's metric in the runs of each scenario, in the order of the seeds.
 
-        Parameters
-        ----------
-        note : what runs, for the progress
-
         Raises
         ------
         PlanEndedError : a run failed, or the plan was stopped
@@ -101,12 +93,12 @@ class PlanRuns:
         for configuration in (one for group in each for one in group):
             self._configurations.setdefault(configuration.entry.content_hash, configuration)
         self._sweep(note)
-        return [[self._value(configuration) for configuration in group] for group in each]
-
-    def _value(self, configuration: Configuration) -> float:
-        trim = configuration.identity.scenario.trim
-        directory = self._store.run_directory(configuration.entry.content_hash)
-        return self._request.goal.value_of(directory, None if trim is None else trim.trim)
+        goal = self._request.goal
+        trims = [None if one.trim is None else one.trim.trim for one in scenarios]
+        return [
+            [goal.value_of(self._store.run_directory(run.entry.content_hash), trim) for run in group]
+            for group, trim in zip(each, trims, strict=True)
+        ]
 
     def _sweep(self, note: str) -> None:
         """Run the configurations without a result; those of the plan so far are in the sweep's list."""

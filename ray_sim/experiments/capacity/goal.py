@@ -83,12 +83,7 @@ class Goal:
         return RELATIONS[self.relation](value, self.limit)
 
     def value_of(self, directory: Path, trim: Trim | None) -> float:
-        """Value of the metric in a stored run, infinitely bad where jobs that count did not complete.
-
-        Raises
-        ------
-        InvalidInputError : the run is damaged, or has no such metric
-        """
+        """Value of the metric in a stored run, infinitely bad where jobs that count did not complete."""
         summary = read_summary(directory)
         if (of_jobs := _OF_JOBS.fullmatch(self.key)) is not None:
             times = _times_s(directory, of_jobs["column"], trim)
@@ -105,11 +100,6 @@ def parse_goal(text: str) -> Goal:
     """Parse a goal: a metric, ``<``, ``<=``, ``>`` or ``>=``, and a number.
 
     ``p95_jct_s`` and ``mean_jct_s`` stand for ``jct_s.p95`` and ``jct_s.mean``.
-
-    Raises
-    ------
-    InvalidScenarioError : the text has another form
-    UnknownNameError : no summary has such a metric
     """
     found = _GOAL.fullmatch(text.strip())
     if found is None:

@@ -1,17 +1,19 @@
-"""Plan: the cheapest servers with which each policy meets a goal, and what no policy could do with fewer."""
+"""Plan: the cheapest servers with which each policy meets a goal, and what no policy could do with fewer.
+
+The search assumes monotony, and checks it: a mix passes if a smaller one does. A mix is within another if it
+has at most as many servers of every kind.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ray_sim.experiments.capacity.choices import Mix
 from ray_sim.experiments.capacity.evaluation import PlanEndedError, PlanRuns, RunOptions
-from ray_sim.experiments.capacity.proof import Bound, Proofs
+from ray_sim.experiments.capacity.goal import SAME
+from ray_sim.experiments.capacity.proof import Proofs
 from ray_sim.experiments.capacity.report import PlanReport, Point, PolicyPlan
-from ray_sim.experiments.capacity.request import PlanRequest
-from ray_sim.experiments.capacity.search import cheapest, contradictions, first, within, witnesses
+from ray_sim.experiments.capacity.request import Mix, PlanRequest, within
 from ray_sim.experiments.fanout.connection import check_address
 from ray_sim.experiments.rehearsal import Rehearsal
 from ray_sim.experiments.results.result_files import json_bytes
@@ -19,38 +21,62 @@ from ray_sim.experiments.run_identity import SHORT, HashedInputs
 from workloads.files import refuse_url, replacing
 
 
-class Exclusions:
-    """Bounds of mixes, each computed once."""
+def cheapest(mixes: Sequence[Mix], passes: Callable[[Mix], bool]) -> Mix | None:
+    """The cheapest mix that passes, under the assumption of monotony; None if none does.
 
-    def __init__(self, request: PlanRequest, proofs: Proofs) -> None:
-        self._request = request
-        self._proofs = proofs
-        self._bounds: dict[Mix, Bound | None] = {}
+    The middle one of the mixes left is tested. If it passes, dearer ones are left out, otherwise those within
+    it. With one kind of server this is bisection.
 
-    @property
-    def reason(self) -> str | None:
-        """Reason why there are no proofs; None where there are some."""
-        return self._proofs.reason
+    Parameters
+    ----------
+    mixes : cheapest first
+    """
+    left, best = list(mixes), None
+    while left:
+        middle = len(left) // 2
+        mix = left[middle]
+        if passes(mix):
+            best, left = mix, left[:middle]
+        else:
+            left = [other for other in left if not within(other, mix)]
+    return best
 
-    def bound(self, mix: Mix) -> Bound | None:
-        """Bound of a mix; None where nothing bounds the metric."""
-        if mix not in self._bounds:
-            self._bounds[mix] = self._proofs.bound(self._request.cluster(mix))
-        return self._bounds[mix]
 
-    def excluded(self, mix: Mix) -> bool:
-        """Whether it is proven that no policy meets the goal with these servers."""
-        if self.implied(mix):
-            return True
-        bound = self.bound(mix)
-        return bound is not None and bound.excluded
+def first(mixes: Sequence[Mix], passes: Callable[[Sequence[Mix]], Sequence[bool]], batch: int) -> Mix | None:
+    """The first mix that passes, without any assumption; None if none does."""
+    for begin in range(0, len(mixes), batch):
+        tested = mixes[begin : begin + batch]
+        for mix, passed in zip(tested, passes(tested), strict=True):
+            if passed:
+                return mix
+    return None
 
-    def implied(self, mix: Mix) -> bool:
-        """Whether the mix is within an excluded one: a schedule on fewer servers is one on more, too."""
-        return any(
-            bound is not None and bound.excluded and within(mix, larger)
-            for larger, bound in self._bounds.items()
-        )
+
+def witnesses(found: Mix | None, mixes: Sequence[Mix]) -> list[Mix]:
+    """Mixes whose values check the assumption after a search: neighbours of the result, and points beyond.
+
+    Two servers fewer and more of each kind, the mixes at one and two thirds of the way from the result to the
+    dearest one, the dearest and the cheapest one.
+    """
+    if found is None:
+        return [mixes[len(mixes) // 2], mixes[-1]]
+    there = set(mixes)
+    steps = [(k, step) for k in range(len(found)) for step in (-2, -1, 1, 2)]
+    near = [(*found[:k], found[k] + step, *found[k + 1 :]) for k, step in steps]
+    at, last = mixes.index(found), len(mixes) - 1
+    beyond = [mixes[at + (last - at) * part // 3] for part in (1, 2, 3)]
+    return [*(mix for mix in near if mix in there), *beyond, mixes[0]]
+
+
+def contradictions(values: Mapping[Mix, float], *, falls: bool) -> Iterator[tuple[Mix, Mix]]:
+    """Pairs of mixes, the first within the second, of which the second is worse; small is good if `falls`."""
+    for small, value in values.items():
+        for large, other in values.items():
+            if small == large or not within(small, large) or value == other:
+                continue
+            worse = other > value if falls else other < value
+            if worse and not abs(other - value) <= SAME * abs(value):
+                yield small, large
 
 
 _BATCH = 4
@@ -60,11 +86,11 @@ _BATCH = 4
 class PolicySearch:
     """Search for one policy; the points that it has evaluated survive an early end."""
 
-    def __init__(self, request: PlanRequest, policy: str, runs: PlanRuns, exclusions: Exclusions) -> None:
+    def __init__(self, request: PlanRequest, policy: str, runs: PlanRuns, proofs: Proofs) -> None:
         self._request = request
         self._policy = policy
         self._runs = runs
-        self._exclusions = exclusions
+        self._proofs = proofs
         self._points: dict[Mix, Point] = {}
         self._assumed = False
         self._contradiction: tuple[Mix, Mix] | None = None
@@ -112,12 +138,12 @@ class PolicySearch:
     def _met(self, mixes: Sequence[Mix]) -> list[bool]:
         """Whether each mix meets the goal; those that the bounds exclude do not and are not run."""
         new = [mix for mix in dict.fromkeys(mixes) if mix not in self._points]
-        todo = [mix for mix in new if not self._exclusions.excluded(mix)]
+        todo = [mix for mix in new if not self._proofs.excluded(mix)]
         if todo:
             note = ", ".join(filter(None, [self._policy, *map(self._request.choices.label, todo)]))
             values = self._runs.values([self._request.at(self._policy, mix) for mix in todo], note)
             for mix, of_seeds in zip(todo, values, strict=True):
-                bound = self._exclusions.bound(mix)
+                bound = self._proofs.bound(mix)
                 self._points[mix] = Point.of(self._request, mix, of_seeds, bound)
         return [mix in self._points and self._points[mix].met for mix in mixes]
 
@@ -136,31 +162,31 @@ def run_plan(
     Parameters
     ----------
     directory : of the results; by default ``results/plan-HASH`` of the scenario
-
-    Raises
-    ------
-    InvalidInputError : the scenario or the choices are invalid, or the directory is not one for this plan
     """
     options = options or RunOptions()
     check_address(options.address)
     inputs = HashedInputs()
-    name = f"plan-{_world_hash(request, inputs)[:SHORT]}"
+    world = request.scenario.model_copy(update={"policy": "fifo", "params": {}})  # plans share its runs
+    name = f"plan-{inputs.identify(world).scenario_hash[:SHORT]}"
     directory = directory or Path("results") / name
     refuse_url(directory)
-    _rehearse(request, inputs)
+    rehearsal = Rehearsal(inputs)
+    for policy in request.policies:  # the errors that the runs would raise at their start
+        rehearsal.set_up(request.at(policy, request.most))
     runs = PlanRuns(request, name, directory, inputs, options)
     seeds = list(request.seeds)[: None if request.scenario.workload.uses_seed else 1]
     options.announce("bounding what any policy can reach")
-    exclusions = Exclusions(request, Proofs(request, seeds, inputs))
+    proofs = Proofs(request, seeds, inputs)
     mixes = request.choices.mixes()
-    least = cheapest(mixes, lambda mix: not exclusions.excluded(mix))
-    allowed = [mix for mix in mixes if not exclusions.implied(mix)]
-    assumed = _may_assume_monotony(request, inputs)
+    least = cheapest(mixes, lambda mix: not proofs.excluded(mix))
+    allowed = [mix for mix in mixes if not proofs.implied(mix)]
+    speed = inputs.cluster(request.cluster(request.most)).speed
+    assumed = request.goal.helped_by_servers and bool((speed == speed[0]).all())
     plans: list[PolicyPlan] = []
     complete = True
     with runs:
         for policy in request.policies:
-            search = PolicySearch(request, policy, runs, exclusions)
+            search = PolicySearch(request, policy, runs, proofs)
             try:
                 search.search(allowed, assumed=assumed)
             except PlanEndedError:
@@ -171,9 +197,9 @@ def run_plan(
     report = PlanReport(
         request=request,
         directory=directory,
-        plans=tuple(sorted(plans, key=_cost)),
+        plans=tuple(sorted(plans, key=lambda plan: plan.cost)),
         least=least,
-        no_proof=exclusions.reason,
+        no_proof=proofs.reason,
         complete=complete,
         sweep=runs.report,
     )
@@ -181,27 +207,3 @@ def run_plan(
     with replacing(directory / PLAN_FILE) as temporary:
         temporary.write_bytes(json_bytes(report.to_dict()))
     return report
-
-
-def _world_hash(request: PlanRequest, inputs: HashedInputs) -> str:
-    """Hash of everything in the scenario but its policy, so that plans of one world share their runs."""
-    world = request.scenario.model_copy(update={"policy": "fifo", "params": {}})
-    return inputs.identify(world).scenario_hash
-
-
-def _cost(plan: PolicyPlan) -> tuple[float, float]:
-    """Order of policies: by the price of the servers they need, then by the metric there."""
-    return (math.inf, 0.0) if plan.best is None else (plan.best.price, plan.best.mean)
-
-
-def _rehearse(request: PlanRequest, inputs: HashedInputs) -> None:
-    """Raise the errors that the runs with the most servers would raise at their start."""
-    rehearsal = Rehearsal(inputs)
-    for policy in request.policies:
-        rehearsal.set_up(request.at(policy, request.most))
-
-
-def _may_assume_monotony(request: PlanRequest, inputs: HashedInputs) -> bool:
-    """Whether more servers may be assumed not to make the metric worse: they are all equally fast."""
-    speed = inputs.cluster(request.cluster(request.most)).speed
-    return request.goal.helped_by_servers and bool((speed == speed[0]).all())

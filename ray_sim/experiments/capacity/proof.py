@@ -14,7 +14,7 @@ import numpy as np
 from ray_sim.certificates.jct import NoJctLimits, certify_jct
 from ray_sim.engine.world import World
 from ray_sim.experiments.capacity.goal import SAME, quantile_rank
-from ray_sim.experiments.capacity.request import PlanRequest
+from ray_sim.experiments.capacity.request import Mix, PlanRequest, within
 from ray_sim.experiments.prepare import realise, world_of
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.kernels.core.world_arrays import FITS
@@ -43,11 +43,13 @@ class Proofs:
     """Bounds for the goal of a plan on the jobs of these seeds."""
 
     def __init__(self, request: PlanRequest, seeds: Sequence[int], inputs: HashedInputs) -> None:
+        self._request = request
         self._goal = goal = request.goal
         self._scenario = request.scenario
         self._seeds = seeds
         self._inputs = inputs
         self._tables: dict[tuple[str, ...], list[JobTable]] = {}
+        self._bounds: dict[Mix, Bound | None] = {}
         self.reason = None if self._bounded else f"no bound is known for {goal}"
         """Reason why there is no proof; None as long as there may be one."""
 
@@ -63,15 +65,28 @@ class Proofs:
         """Largest time that may count as within the limit, see `Goal.met`."""
         return self._goal.limit * (1 + SAME)
 
-    def bound(self, cluster: str) -> Bound | None:
-        """Bound on the servers of this reference; None where nothing bounds the metric, see `reason`.
+    def bound(self, mix: Mix) -> Bound | None:
+        """Bound on these servers, computed once; None where nothing bounds the metric, see `reason`."""
+        if mix not in self._bounds:
+            bounded = self.reason is None
+            self._bounds[mix] = self._bound(self._request.cluster(mix)) if bounded else None
+        return self._bounds[mix]
 
-        Raises
-        ------
-        InvalidInputError : the jobs or servers cannot be simulated
-        """
-        if self.reason is not None:
-            return None
+    def excluded(self, mix: Mix) -> bool:
+        """Whether it is proven that no policy meets the goal with these servers."""
+        if self.implied(mix):
+            return True
+        bound = self.bound(mix)
+        return bound is not None and bound.excluded
+
+    def implied(self, mix: Mix) -> bool:
+        """Whether the mix is within an excluded one: a schedule on fewer servers is one on more, too."""
+        return any(
+            bound is not None and bound.excluded and within(mix, larger)
+            for larger, bound in self._bounds.items()
+        )
+
+    def _bound(self, cluster: str) -> Bound | None:
         found = [self._of(table, cluster) for table in self._jobs(cluster)]
         values = [each for each in found if each is not None]
         if len(values) < len(found):
@@ -94,14 +109,18 @@ class Proofs:
         """Bound for one seed, and whether it excludes the goal; None where there is no bound."""
         share = self._goal.quantile
         if share is not None:
-            table = replace(table, utility=_worth_in_time(len(table), self._limit_s))
+            # Worth 1 within the limit, and 0 later.
+            jobs, due_s = len(table), self._limit_s + 0.5 / US_PER_S
+            worth = np.ones(jobs), np.full(jobs, _DROP_PER_S), np.full(jobs, due_s)
+            table = replace(table, utility=UtilityProfile(*worth))
         servers = self._inputs.servers(cluster, self._scenario.world)
         world = world_of(self._scenario, table, servers)
         counted = self._counted(world)
         if share is not None:
             return self._of_share(world, counted, share)
         if self._goal.key == "utility":
-            return self._of_utility(world, counted)
+            most = self._most_utility(world, counted)
+            return None if most is None else (most, not self._goal.met(most))
         return self._of_mean(world, counted)
 
     def _of_mean(self, world: World, counted: IntArray) -> tuple[float, bool] | None:
@@ -134,10 +153,6 @@ class Proofs:
         needed = quantile_rank(len(counted), share)[0] + 1
         return None if most is None else (most / len(counted), most < needed)
 
-    def _of_utility(self, world: World, counted: IntArray) -> tuple[float, bool] | None:
-        most = self._most_utility(world, counted)
-        return None if most is None else (most, not self._goal.met(most))
-
     def _most_utility(self, world: World, counted: IntArray) -> float | None:
         chosen = np.zeros(len(world.table), dtype=np.bool_)
         chosen[counted] = True
@@ -153,9 +168,3 @@ class Proofs:
         submit_us = world.table.submit_us
         counted = np.ones(len(submit_us), np.bool_) if trim is None else trim.trim.counted(submit_us)
         return np.flatnonzero(counted)
-
-
-def _worth_in_time(jobs: int, limit_s: float) -> UtilityProfile:
-    """Utility 1 of a completion within the limit, and 0 of a later one, for each job."""
-    due_s = limit_s + 0.5 / US_PER_S
-    return UtilityProfile(np.ones(jobs), np.full(jobs, _DROP_PER_S), np.full(jobs, due_s))

@@ -195,7 +195,9 @@ def _join(address: str) -> None:
     os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")
     # The workers run the code of this process, even if another version is installed there. Bytecode, which
     # other processes write meanwhile, would change the digest by which Ray knows the code.
-    code = {"py_modules": [str(path) for path in _own_code()], "excludes": ["__pycache__"]}
+    root = Path(__file__).parents[3]
+    packages = [str(root / package) for package in ("ray_sim", "workloads", "cluster_specs")]
+    code = {"py_modules": packages, "excludes": ["__pycache__"]}
     join = partial(
         ray.init,
         address=address,
@@ -211,11 +213,6 @@ def _join(address: str) -> None:
             if _CLIENT_SERVER_GONE not in str(error):
                 raise
             join()
-
-
-def _own_code() -> list[Path]:
-    root = Path(__file__).parents[3]
-    return [root / package for package in ("ray_sim", "workloads", "cluster_specs")]
 
 
 def _knock(host: str, port: int) -> None:

@@ -1,6 +1,6 @@
 """Ray tasks: run configurations and report their results.
 
-`driver.py` submits `run_items`, `shared.py` submits `draw`, and `connection.py` warms workers with `ready`.
+`driver.py` submits `run_items` and `draw`, and `connection.py` warms workers with `ready`.
 Driver and learners shorten errors by `root_cause` and `in_a_line`. Grouping and `TASK_S` change only the
 speed: a result depends on its `RunIdentity` alone. An error of one configuration becomes a `Failed` and
 leaves no task.

@@ -70,12 +70,7 @@ def place(found: Coordinates, axis: str) -> X:
 
 
 def coordinates(configuration: Configuration, folders: Sequence[str]) -> dict[str, object]:
-    """Coordinates of a run; see above.
-
-    Parameters
-    ----------
-    folders : with a slash at the end; names of files in them are shown without
-    """
+    """Coordinates of a run, see above; names of files in these folders are shown without."""
     scenario = configuration.identity.scenario
     found: dict[str, object] = {
         "policy": scenario.policy,
@@ -121,13 +116,11 @@ def _matching(found: Coordinates, series: Mapping[str, Mapping[str, object]]) ->
     return [
         name
         for name, wanted in series.items()
-        if all(key in found and _fits(found[key], value) for key, value in wanted.items())
+        if all(
+            key in found and (found[key] == value or (isinstance(value, list) and found[key] in value))
+            for key, value in wanted.items()
+        )
     ]
-
-
-def _fits(value: object, wanted: object) -> bool:
-    """Whether a coordinate is the wanted value, or one of a list of them."""
-    return value == wanted or (isinstance(wanted, list) and value in wanted)
 
 
 def _own_series(configuration: Configuration, axis: str, found: Coordinates) -> str:

@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
 import ray_sim
 from ray_sim.experiments.figures.cells import Cell, cells_of, place
 from ray_sim.experiments.figures.choices import Changes, Choice, each_id_once, named, with_seeds
 from ray_sim.experiments.inputs.profile_files import is_profile_file
 from ray_sim.experiments.run_identity import HashedInputs
-from ray_sim.experiments.scenario import Spec, read_document
+from ray_sim.experiments.scenario import Spec, parsed, read_document
 from ray_sim.experiments.sweep_entries import Configuration
-from ray_sim.experiments.sweep_file import FIGURE_BLOCKS, combinations, has_figure, without_figure
+from ray_sim.experiments.sweep_file import FIGURE_BLOCKS, combinations, has_figure, with_jobs, without_figure
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.reports.shape_check import Check
 from ray_sim.reports.shape_samples import Samples, X
@@ -171,11 +171,6 @@ def find_figures(names: Sequence[str]) -> dict[str, Path]:
     Parameters
     ----------
     names : of bundled figures, of systems (all of its figures), paths of YAML files, or ``all``
-
-    Raises
-    ------
-    UnknownNameError : no such figure or system
-    InvalidInputError : two files have one name
     """
     bundled = bundled_figures()
     found: dict[str, Path] = {}
@@ -208,16 +203,15 @@ def read_figure(
     inputs : shared by figures, so that each file is read once
     data : folder of the files that the figure names under `data`
     quick : few jobs and the first seed
-
-    Raises
-    ------
-    InvalidScenarioError : the file has problems; all of them are listed
     """
     content = read_document(path)
-    blocks = _read_blocks(content, path)
+    given = content if isinstance(content, dict) else {}
+    parts = (FigureSpec, AxisSpec, ValueAxisSpec, PublishedSpec, Choice, Changes)
+    own = {key: given[key] for key in FIGURE_BLOCKS if key in given}
+    blocks = parsed(_Blocks, own, str(path), parts)
     spec = blocks.figure
-    assert isinstance(content, dict)
-    used = set(_file_names(without_figure(content)))
+    content = without_figure(given)
+    used = set(_file_names(content))
     if unused := [f"figure.data.{each}: no run uses this file" for each in spec.data if each not in used]:
         raise InvalidScenarioError(problems_text(str(path), unused))
     places = {each: None if data is None else data / each for each in spec.data}
@@ -228,26 +222,23 @@ def read_figure(
     )
     if missing:
         return figure
-    sweep = _placed(without_figure(content), path.parent, places)
+    sweep = _placed(content, path.parent, places)
     figure = replace(figure, cells=tuple(_cells(sweep, sweep, figure, inputs)))
     if problems := list(_problems(figure)):
         raise InvalidScenarioError(problems_text(str(path), problems))
     if quick:
-        small = _quick(sweep)
+        assert isinstance(sweep, dict)
+        few = [with_jobs(each, QUICK_JOBS) for each in sweep["workloads"]]
+        small = {**sweep, "workloads": few, "seeds": [0]}
         return replace(figure, cells=tuple(_cells(small, small, figure, inputs)))
-    alternatives = _alternatives(figure, without_figure(content), places, inputs)
+    alternatives = _alternatives(figure, content, places, inputs)
     return replace(figure, alternatives=tuple(alternatives))
 
 
 def _alternatives(
     figure: Figure, sweep: object, places: Mapping[str, Path | None], inputs: HashedInputs
 ) -> Iterator[Alternative]:
-    """Yield the runs of each alternative, with the seeds that the tests of the largest check need.
-
-    Raises
-    ------
-    InvalidScenarioError : an alternative changes no run, or the number of runs
-    """
+    """Yield the runs of each alternative, with the seeds that the tests of the largest check need."""
     every = [*named(figure.choices)]
     if not every:
         return
@@ -268,16 +259,6 @@ def _alternatives(
             where = f"choices.{choice}.alternatives.{name}: changes no run"
             raise InvalidScenarioError(problems_text(str(figure.path), [where]))
         yield Alternative(choice, name, cells)
-
-
-def _read_blocks(content: object, path: Path) -> _Blocks:
-    given = content if isinstance(content, dict) else {}
-    try:
-        return _Blocks.model_validate({key: given[key] for key in FIGURE_BLOCKS if key in given})
-    except ValidationError as error:
-        models: list[type[BaseModel]] = [FigureSpec, AxisSpec, ValueAxisSpec, PublishedSpec, Choice, Changes]
-        known = [*FIGURE_BLOCKS, *(name for model in models for name in model.model_fields)]
-        raise InvalidScenarioError(problems_text(str(path), dotted_problems(error, known))) from error
 
 
 def _placed(content: object, folder: Path, data: Mapping[str, Path | None]) -> object:
@@ -381,15 +362,3 @@ def places_of(cells: Sequence[Cell]) -> list[X]:
     xs = list(dict.fromkeys(cell.x for cell in cells if not cell.everywhere))
     numbers = [x for x in xs if isinstance(x, int | float) and not isinstance(x, bool)]
     return [*sorted(numbers)] if len(numbers) == len(xs) else xs
-
-
-def _quick(content: object) -> object:
-    """The sweep with `QUICK_JOBS` jobs where they are synthetic, and with one seed."""
-    assert isinstance(content, dict)
-    return {**content, "workloads": [_few_jobs(each) for each in content["workloads"]], "seeds": [0]}
-
-
-def _few_jobs(workload: object) -> object:
-    if not isinstance(workload, dict) or not isinstance(workload.get("synth"), dict):
-        return workload
-    return {**workload, "synth": {**workload["synth"], "jobs": QUICK_JOBS}}

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Unpack
 
-from ray_sim.experiments.figures.cells import Cell, bare
+from ray_sim.experiments.figures.cells import Cell, bare, flat_entries
 from ray_sim.experiments.figures.file import Figure, places_of
-from ray_sim.experiments.figures.values import TIMING, figure_samples
 from ray_sim.experiments.report import write_page
+from ray_sim.experiments.results.result_files import read_summary, read_timing
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run_identity import HashedInputs
-from ray_sim.experiments.sweep import SweepProgress, SweepReport, run_sweep
+from ray_sim.experiments.sweep import SweepOptions, SweepReport, run_sweep
 from ray_sim.experiments.sweep_entries import Configuration, Sweep
-from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.reports.compare import lower_is_better
 from ray_sim.reports.completions import completion_notes
 from ray_sim.reports.figure_page import figures_page
@@ -23,6 +24,50 @@ from ray_sim.reports.shape_check import Check
 from ray_sim.reports.shape_samples import Comparison, Samples, X
 from ray_sim.reports.shapes import JudgedCheck, judge
 from ray_sim.reports.statistics import mean_interval
+from ray_sim.reports.value_range import metric_range
+
+TIMING = "timing."
+"""Beginning of the metrics that are wall-clock figures, from timing.json."""
+
+
+def figure_samples(cells: Sequence[Cell], xs: Sequence[X], metric: str, store: ResultStore) -> Samples:
+    """Values of a metric in the finished runs; runs without the metric are left out.
+
+    Parameters
+    ----------
+    xs : all values of x of the figure; a run that belongs to every x counts at each
+    """
+    values: dict[tuple[str, X], dict[int | None, float]] = {}
+    known: set[str] = set()
+    nulls: set[str] = set()
+    for cell in cells:
+        content_hash = cell.configuration.entry.content_hash
+        if not store.has(content_hash):
+            continue
+        entries = _entries(store.run_directory(content_hash), timing=metric.startswith(TIMING))
+        numbers = {key: float(each) for key, each in entries.items() if isinstance(each, int | float)}
+        known |= numbers.keys()
+        nulls |= {key for key, each in entries.items() if each is None}
+        # The summary omits a reason that no job has; it counts as 0.
+        value = numbers.get(metric, 0.0 if metric.startswith("reasons.") else None)
+        if value is None:
+            continue
+        for x in xs if cell.everywhere else [cell.x]:
+            values.setdefault((cell.series, x), {})[cell.seed] = value
+    if not values and any(key == metric or metric.startswith(f"{key}.") for key in nulls):
+        raise InvalidInputError(f"metric '{metric}' is null in all runs")
+    if known and not values:
+        raise UnknownNameError("metric", metric, known)
+    return Samples(values, metric_range(metric))
+
+
+def _entries(directory: Path, *, timing: bool) -> dict[str, object]:
+    """Entries of the summary or of timing.json by metric, with nulls."""
+    if timing:
+        return flat_entries(TIMING[:-1], read_timing(directory))
+    parts = read_summary(directory).to_dict()
+    return {name: each for key, part in parts.items() for name, each in flat_entries(key, part).items()}
+
 
 NAME = "reproduce"
 """Name of the sweep of all figures, and of the folder of its results."""
@@ -62,12 +107,7 @@ def reproduce(
     directory: Path | None = None,
     *,
     verdicts: bool = True,
-    address: str = "local",
-    resume: bool = False,
-    max_in_flight: int | None = None,
-    progress: SweepProgress = lambda done, failed, total: None,
-    stop: Callable[[], bool] = lambda: False,
-    announce: Callable[[str], None] = lambda text: None,
+    **options: Unpack[SweepOptions],
 ) -> Reproduction:
     """Run figures, judge their shapes and write the page; other arguments and errors as `run_sweep`.
 
@@ -79,17 +119,9 @@ def reproduce(
     sweep = merged(figures, inputs)
     if not sweep.configurations:
         return Reproduction(None, None, tuple(_not_run(figure) for figure in figures))
-    ended = run_sweep(
-        sweep,
-        directory,
-        address=address,
-        resume=resume,
-        max_in_flight=max_in_flight,
-        progress=progress,
-        stop=stop,
-        announce=announce,
-    )
-    announce("judging")
+    ended = run_sweep(sweep, directory, **options)
+    if "announce" in options:
+        options["announce"]("judging")
     store = ResultStore(ended.directory)
     results = tuple(
         _result_or_error(figure, store, verdicts=verdicts) if figure.cells else _not_run(figure)
@@ -151,12 +183,19 @@ def figure_result(figure: Figure, store: ResultStore, *, verdicts: bool = True) 
     """
     xs, metric = places_of(figure.cells), figure.spec.metric
     metrics = _metrics(figure, figure.checks if verdicts else ())
-    own = {each: _samples(figure, figure.cells, each, where, store) for each, where in metrics.items()}
+
+    def samples(cells: Sequence[Cell], prefix: str = "") -> dict[str, Samples]:
+        found = {}
+        for each, where in metrics.items():
+            try:
+                found[each] = figure_samples(cells, xs, each, store)
+            except InvalidInputError as error:
+                raise InvalidInputError(f"{figure.path}: {prefix}{where}: {error}") from error
+        return found
+
+    own = samples(figure.cells)
     alternatives = {
-        (each.choice, each.name): {
-            metric: _samples(figure, each.cells, metric, f"choices.{each.choice}, {where}", store)
-            for metric, where in metrics.items()
-        }
+        (each.choice, each.name): samples(each.cells, f"choices.{each.choice}, ")
         for each in (figure.alternatives if verdicts else ())
     }
 
@@ -185,13 +224,6 @@ def _with_reasons(checks: Sequence[JudgedCheck]) -> Iterator[JudgedCheck]:
         yield replace(check, because=None if reason is None else f"{reason}: {verdicts[reason]}")
 
 
-def _samples(figure: Figure, cells: Sequence[Cell], metric: str, where: str, store: ResultStore) -> Samples:
-    try:
-        return figure_samples(cells, places_of(figure.cells), metric, store)
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{figure.path}: {where}: {error}") from error
-
-
 def _completions(figure: Figure, xs: Sequence[X], store: ResultStore) -> str | None:
     """Remark on the first x at which series complete different numbers of jobs, and the number of others."""
     completed = figure_samples(figure.cells, xs, "completed", store).values
@@ -218,15 +250,10 @@ def _metrics(figure: Figure, checks: Sequence[Check]) -> dict[str, str]:
 def _compared(figure: Figure, check: Check, samples: Mapping[str, Samples]) -> list[Comparison]:
     """Comparisons of a check on samples by metric."""
     metric = check.metric or figure.spec.metric
-    lower = _lower(figure, metric)
+    lower = metric.startswith(TIMING) or lower_is_better(metric)
+    if figure.spec.better is not None and metric == figure.spec.metric:  # the figure says so of its own
+        lower = figure.spec.better == "lower"
     return check.compare(samples[metric], figure.series, places_of(figure.cells), lower=lower)
-
-
-def _lower(figure: Figure, metric: str) -> bool:
-    """Whether lower values are better: the figure says so of its own metric."""
-    if figure.spec.better is not None and metric == figure.spec.metric:
-        return figure.spec.better == "lower"
-    return metric.startswith(TIMING) or lower_is_better(metric)
 
 
 def _points(figure: Figure, xs: Sequence[X], samples: Samples) -> list[Point]:

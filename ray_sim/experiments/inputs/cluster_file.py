@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,13 +15,17 @@ from pydantic import AfterValidator, Field, ValidationError
 
 import cluster_specs
 from ray_sim.engine.limits import SPEEDS
-from ray_sim.experiments.inputs.availability_file import with_availability
-from ray_sim.experiments.inputs.server_counts import SOLE, split_counts, with_counts
+from ray_sim.experiments.inputs.server_changes import read_availability, refusal
 from ray_sim.model.cluster import Cluster, ServerKind, memory_mib, slots_per_gpu
-from ray_sim.model.errors import InvalidClusterError, UnknownNameError, problems_text
+from ray_sim.model.errors import InvalidClusterError, UnknownNameError
 from ray_sim.model.units import IntArray, capacity_quanta
 from workloads.documents import Entry, dotted_problems, parse_yaml, read_text
 from workloads.sources import Source, beside, check_url, is_url, name_of, unsent
+
+SOLE = "servers"
+"""Name that stands for the only entry of a file where numbers of servers are changed."""
+
+_COUNTS = re.compile(r"(?P<file>.+)@(?P<counts>[^@,=]+\.count=\d{1,9}(?:,[^@,=]+\.count=\d{1,9})*)", re.ASCII)
 
 MAX_SERVERS = 1_000_000
 """Largest number of servers; a larger one is taken for a typing error."""
@@ -137,6 +142,31 @@ def bundled_clusters() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
+def with_counts(ref: Source, counts: Mapping[str, int]) -> str:
+    """Reference of a cluster with other numbers of servers, such as ``pool-368@server.count=12``.
+
+    Parameters
+    ----------
+    counts : number by the name of an entry of the file, or by `SOLE`; they replace those of ``ref``
+    """
+    file, given = split_counts(ref)
+    found = f"{file}@{','.join(f'{name}.count={count}' for name, count in {**given, **counts}.items())}"
+    if split_counts(found)[1] != {**given, **counts}:
+        raise InvalidClusterError(
+            f"{', '.join(counts)}: expected entries with names without '@', ',' and '='"
+        )
+    return found
+
+
+def split_counts(ref: Source) -> tuple[Source, dict[str, int]]:
+    """File or bundled name of a reference, and its numbers of servers by entry."""
+    found = _COUNTS.fullmatch(str(ref))
+    if found is None:
+        return ref, {}
+    pairs = (each.rsplit(".count=", 1) for each in found["counts"].split(","))
+    return found["file"], {name: int(count) for name, count in pairs}
+
+
 def _find(ref: Source) -> Source:
     if is_url(ref):
         check_url(str(ref), InvalidClusterError)
@@ -187,7 +217,7 @@ def _load_yaml(path: Source, counts: Mapping[str, int]) -> Cluster:
     cluster = _build(head.name if head else "", groups, problems, path, counts)
     if head is None or head.availability is None:
         return cluster
-    return with_availability(cluster, beside(path, head.availability))
+    return replace(cluster, availability=read_availability(beside(path, head.availability), cluster))
 
 
 def _load_csv(path: Source, counts: Mapping[str, int]) -> Cluster:
@@ -206,12 +236,7 @@ def _load_csv(path: Source, counts: Mapping[str, int]) -> Cluster:
 def csv_rows(
     path: Source, entry: type[Entry], needed: Sequence[str], problems: list[str]
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield each line's place and filled cells by column; lines of the wrong length go to `problems`.
-
-    Raises
-    ------
-    InvalidClusterError : the file cannot be read, lacks a column of ``needed``, or has others than ``entry``
-    """
+    """Yield each line's place and filled cells by column; lines of the wrong length go to `problems`."""
     reader = csv.reader(io.StringIO(read_text(path, InvalidClusterError), newline=""), strict=True)
     try:
         header = [cell.strip() for cell in next(reader)]
@@ -235,7 +260,8 @@ def _check_header(header: Sequence[str], known: Sequence[str], needed: Sequence[
     ]
     problems += [f"line 1: column '{column}' appears twice" for column in known if header.count(column) > 1]
     problems += [f"line 1: column '{column}' is missing" for column in needed if column not in header]
-    raise_if_any(problems, path)
+    if problems:
+        raise refusal(problems, path, MAX_PROBLEMS)
 
 
 def _build(
@@ -246,7 +272,8 @@ def _build(
         groups, name = _recounted(groups, changed, path), with_counts(name, changed)
     resources = _declared_resources(groups)
     problems = [*problems, *_gaps(groups, resources), *_slot_problems(groups), *_name_problems(groups)]
-    raise_if_any(problems, path)
+    if problems:
+        raise refusal(problems, path, MAX_PROBLEMS)
     counts = np.array([group.servers.count for group in groups], dtype=np.int64)
     capacity = np.stack(
         [capacity_quanta([_declared(g, r) or 0.0 for g in groups], r) for r in resources], axis=1
@@ -356,13 +383,3 @@ def _name_problems(groups: Sequence[_Group]) -> Iterator[str]:
             first = owners[twice].where.rstrip("., ")
             yield f"{group.where}name: a server '{twice}' is already in {first}"
         owners.update(dict.fromkeys(group.servers.server_names(), group))
-
-
-def raise_if_any(problems: Sequence[str], path: Source) -> None:
-    if not problems:
-        return
-    lines = problems_text(str(path), problems).splitlines()
-    hidden = len(problems) - MAX_PROBLEMS
-    if hidden > 0:
-        lines[1 + MAX_PROBLEMS :] = [f"  and {hidden} more"]
-    raise InvalidClusterError("\n".join(lines))

@@ -63,15 +63,6 @@ def load_interference(ref: Source) -> InterferenceProfile:
     """Read an interference profile from a YAML file or the bundled ones.
 
     A file with a `base` is the bundled profile of that name with all sensitivities times `strength`.
-
-    Parameters
-    ----------
-    ref : a path or URL ending in .yaml or .yml, or the bare name of a bundled profile
-
-    Raises
-    ------
-    InvalidInputError : the file cannot be read or breaks its rules; every problem is listed
-    UnknownNameError : neither a file nor a bundled profile
     """
     path, _, file = _FILES.read_as(ref, _ProfileFile, (_Channel, _Type))
     if problems := _problems(file):

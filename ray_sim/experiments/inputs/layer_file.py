@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
 
 import workloads
-from ray_sim.experiments.inputs.announcement_file import (
-    ANNOUNCEMENT_PROFILES,
-    load_announcement_draws,
-    names_announcement_profile,
-)
 from ray_sim.experiments.inputs.profile_files import Label, ProfileFiles, is_profile_file
 from ray_sim.experiments.inputs.training_file import (
     TRAINING_PROFILES,
@@ -21,11 +17,37 @@ from ray_sim.experiments.inputs.training_file import (
 )
 from ray_sim.experiments.scenario import WorkloadSpec
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError
+from workloads.announcements.profile import AnnouncementDraws, Announcements, OutlookDraws, ValueDraws
 from workloads.documents import Entry
 from workloads.layers.fill import Draws, EnrichmentLayer, check_layers
 from workloads.sources import Source
 from workloads.training.enrich import Feasibility
 from workloads.training.profile import TrainingDraws
+
+ANNOUNCEMENT_PROFILES = ProfileFiles("announcement profile", workloads.__path__, "announcements/profiles")
+
+
+class _ProfileFile(Entry):
+    name: Label
+    title: str = ""
+    announcements: Announcements
+
+
+def load_announcement_draws(ref: Source) -> AnnouncementDraws:
+    """Read an announcement profile from a YAML file or the bundled ones."""
+    parts = (Announcements, ValueDraws, OutlookDraws)
+    _, text, file = ANNOUNCEMENT_PROFILES.read_as(ref, _ProfileFile, parts)
+    given, digest = file.announcements, hashlib.sha256(text.encode()).hexdigest()
+    return AnnouncementDraws(file.name, file.title, digest, given.lead_s, given.value, given.outlook)
+
+
+def names_announcement_profile(ref: Source) -> bool:
+    """Whether this names a bundled announcement profile, or a YAML file with a section `announcements`."""
+    if not is_profile_file(ref):
+        return str(ref) in ANNOUNCEMENT_PROFILES.bundled()
+    _, _, content = ANNOUNCEMENT_PROFILES.read(ref)
+    return isinstance(content, dict) and "announcements" in content
+
 
 LAYERED_PROFILES = ProfileFiles("layered profile", workloads.__path__, "layers/profiles")
 
@@ -42,19 +64,7 @@ class _LayeredFile(Entry):
 
 
 def load_profiles(refs: Sequence[Source], feasibility: Feasibility = _ANY) -> tuple[EnrichmentLayer, ...]:
-    """Read profiles as layers, in order; a layered profile stands for those that it names.
-
-    Parameters
-    ----------
-    refs : paths or URLs ending in .yaml or .yml, or bare names of bundled profiles
-    feasibility : of the training profiles among them
-
-    Raises
-    ------
-    InvalidInputError : a file cannot be read or breaks its rules, or two layers fill one column
-    InvalidScenarioError : a feasibility is asked of profiles that only announce
-    UnknownNameError : neither a file nor a bundled profile
-    """
+    """Read profiles as layers, in order; a layered profile stands for those that it names."""
     draws = [_load(each) for ref in refs for each in _profiles_of(ref)]
     layers = tuple(
         EnrichmentLayer(each, feasibility) if isinstance(each, TrainingDraws) else EnrichmentLayer(each)
@@ -75,15 +85,7 @@ def layered_title(name: str) -> str:
 
 
 def load_workload_layers(spec: WorkloadSpec) -> tuple[EnrichmentLayer, ...]:
-    """Read the profiles that columns of a workload are drawn from, in order; empty without any.
-
-    Raises
-    ------
-    InvalidInputError : a profile cannot be read or breaks its rules, two layers fill one column, `enrich`
-        asks for statements of feasible jobs only, or jobs that are drawn from a training profile are given
-        another
-    UnknownNameError : neither a file nor a bundled profile
-    """
+    """Read the profiles that columns of a workload are drawn from, in order; empty without any."""
     layers = tuple(layer for each in spec.layers for layer in load_profiles([each.profile], each.feasibility))
     check_layers(layers)
     if spec.synth is not None and spec.synth.training is not None:

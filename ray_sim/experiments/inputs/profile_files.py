@@ -33,13 +33,7 @@ class ProfileFiles:
         return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
     def read(self, ref: Source) -> tuple[Source, str, object]:
-        """The place of a profile, its text, and its content.
-
-        Raises
-        ------
-        InvalidInputError : the file cannot be read, or is no YAML
-        UnknownNameError : neither a file nor a bundled profile
-        """
+        """The place of a profile, its text, and its content."""
         path = self._find(ref)
         text = read_text(path, InvalidInputError)
         return path, text, parse_yaml(text, str(path), InvalidInputError)

@@ -1,4 +1,4 @@
-"""Changes of servers over time: CSV files of time_s, server and what changes, and random draws of them."""
+"""Changes of servers over time, availability or bandwidth: CSV files of them, and random draws."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from ray_sim.model.availability import Availability
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidClusterError, InvalidScenarioError, problems_text
+from ray_sim.model.links import LinkChanges
 from ray_sim.model.streams import Streams
 from ray_sim.model.text import number_of
 from ray_sim.model.units import MAX_TIME_S, US_PER_S, BoolArray, IntArray, seconds_to_us
@@ -24,10 +26,19 @@ from workloads.sources import Source
 MAX_SPANS = 1_000_000
 """Approximate limit on the spans drawn for a cluster; a larger file could not be read back."""
 
-MAX_PROBLEMS = 20
+_MOST_PROBLEMS = 20
 """Number of problems of one file that an error prints; it counts the rest."""
 
 _Value = TypeVar("_Value")
+
+
+def refusal(problems: Sequence[str], path: Source, most: int) -> InvalidClusterError:
+    """Error that prints ``most`` problems of a file, and counts the rest."""
+    lines = problems_text(str(path), problems).splitlines()
+    hidden = len(problems) - most
+    if hidden > 0:
+        lines[1 + most :] = [f"  and {hidden} more"]
+    return InvalidClusterError("\n".join(lines))
 
 
 def read_changes(
@@ -41,27 +52,10 @@ def read_changes(
     Parameters
     ----------
     parse : reads the last column; it raises ValueError with what is wrong
-
-    Raises
-    ------
-    InvalidClusterError : the file cannot be read, or has other columns
     """
     rows = list(_rows(path, cluster, column, parse, problems))
     rows.sort(key=lambda row: row[1])  # stable
     return rows
-
-
-def refuse_any(problems: Sequence[str], path: Source) -> None:
-    """Raise if there are problems.
-
-    Raises
-    ------
-    InvalidClusterError : it lists the first of them
-    """
-    if not problems:
-        return
-    hidden = [f"and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
-    raise InvalidClusterError(problems_text(str(path), [*problems[:MAX_PROBLEMS], *hidden]))
 
 
 def _rows(
@@ -100,32 +94,25 @@ def _faults(
     if not 0 <= time_s <= MAX_TIME_S:
         yield f"time_s: must be a number from 0 to {MAX_TIME_S}, got '{row['time_s']}'"
     if row["server"] not in index:
-        yield f"server: the cluster has no '{row['server']}'; its servers are {_some(index)}"
+        some = ", ".join([*list(index)[:3], *(["..."] if len(index) > 3 else [])])
+        yield f"server: the cluster has no '{row['server']}'; its servers are {some}"
     try:
         parse(row[column])
     except ValueError as problem:
         yield f"{column}: {problem}"
 
 
-def _some(names: Mapping[str, int]) -> str:
-    first = list(names)[:3]
-    return ", ".join(first) + (", ..." if len(names) > len(first) else "")
-
-
 def write_changes(
     path: Path, cluster: Cluster, column: str, time_us: IntArray, server: IntArray, values: Sequence[object]
 ) -> None:
     """Write changes as a CSV file for `read_changes`; the file appears whole or not at all."""
-    lines = [f"time_s,server,{column}"]
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["time_s", "server", column])
     for at_us, index, value in zip(time_us.tolist(), server.tolist(), values, strict=True):
-        time_s = f"{at_us // US_PER_S}.{at_us % US_PER_S:06d}"
-        lines.append(f"{time_s},{_quoted(cluster.server_names[index])},{value}")
+        rows.writerow([f"{at_us // US_PER_S}.{at_us % US_PER_S:06d}", cluster.server_names[index], value])
     with replacing(path, is_signed) as temporary:
-        temporary.write_bytes(signed("\n".join([*lines, ""]).encode()))
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"') else name
+        temporary.write_bytes(signed(text.getvalue().encode()))
 
 
 class DrawnChanges(NamedTuple):
@@ -157,10 +144,6 @@ class Spans:
         ----------
         purpose : name of the random stream
         options : names of the options for the two means, for messages
-
-        Raises
-        ------
-        InvalidScenarioError : a time is out of range, or there would be more than `MAX_SPANS`
         """
         self._check(servers, options)
         rows: list[tuple[int, int, bool]] = []
@@ -196,3 +179,113 @@ class Spans:
                 f"{named}: about {expected:.3g} spans in all, at most {MAX_SPANS:,} can be drawn; make these "
                 "times longer, or the span from --from-s to --until-s shorter"
             )
+
+
+EVENTS = {"add": True, "repair": True, "remove": False, "fail": False}
+"""Whether the server is available after an event, by the event's word in the file."""
+
+
+def read_availability(path: Source, cluster: Cluster) -> Availability:
+    """Read changes of servers from a CSV file, by path or URL, with the columns time_s, server and event.
+
+    time_s is in seconds; server is a name. Lines that begin with # are comments. Lines may be in any order;
+    changes at one instant apply in the order written. The events of a server alternate: an available server
+    fails or is removed, an absent one is repaired or added. The first event of a server may be any of them.
+    """
+    problems: list[str] = []
+    rows = read_changes(path, cluster, "event", _event, problems)
+    there: dict[int, bool] = {}
+    for line, _, server, up in rows:
+        if there.get(server) == up:
+            state = "already there" if up else "not there"
+            problems.append(f"line {line}: server '{cluster.server_names[server]}' is {state} then")
+        there[server] = up
+    if problems:
+        raise refusal(problems, path, _MOST_PROBLEMS)
+    return Availability(
+        time_us=np.array([time_us for _, time_us, _, _ in rows], dtype=np.int64),
+        server=np.array([server for _, _, server, _ in rows], dtype=np.int64),
+        up=np.array([up for _, _, _, up in rows], dtype=np.bool_),
+    )
+
+
+def write_failures(
+    path: Path, cluster: Cluster, failures: Availability, words: tuple[str, str] = ("repair", "fail")
+) -> None:
+    """Write changes as a CSV file for `read_availability`; the file appears whole or not at all.
+
+    Parameters
+    ----------
+    failures : changes of any kind
+    words : two of `EVENTS`: the one for ``up=True``, then the one for ``up=False``
+    """
+    said = [words[0] if up else words[1] for up in failures.up.tolist()]
+    write_changes(path, cluster, "event", failures.time_us, failures.server, said)
+
+
+def _event(text: str) -> bool:
+    if text not in EVENTS:
+        raise ValueError(f"must be one of {', '.join(EVENTS)}, got '{text}'")
+    return EVENTS[text]
+
+
+def draw_failures(
+    cluster: Cluster, mtbf_s: float, repair_s: float, from_s: float, until_s: float, seed: int
+) -> Availability:
+    """Random failures and repairs of each server: times to failure and to repair are exponential.
+
+    Failures occur in [from_s, until_s); the last repair may end later. The draws of a server depend only on
+    the seed and on the server's index.
+
+    Parameters
+    ----------
+    mtbf_s : mean seconds from a repair to the next failure, > 0; the literature calls this MTTF
+    repair_s : mean seconds from a failure to the end of the repair (MTTR), > 0
+    from_s, until_s : seconds of simulated time
+    """
+    spans = Spans(mtbf_s, repair_s, from_s, until_s)
+    time_us, server, up = spans.draw(len(cluster), seed, "server-failures", ("mtbf-s", "repair-s"))
+    return Availability(time_us=time_us, server=server, up=up)
+
+
+LEAST_BANDWIDTH = 1e-6
+"""Least share of the nominal bandwidth; a server without any is one that fails, see ``-w availability=``."""
+
+
+def read_links(path: Source, cluster: Cluster) -> LinkChanges:
+    """Read changes from a CSV file, by path or URL, with the columns time_s, server and bandwidth.
+
+    The bandwidth is the share of the nominal one that the server's interface has from then on.
+    """
+    problems: list[str] = []
+    rows = read_changes(path, cluster, "bandwidth", _share, problems)
+    if problems:
+        raise refusal(problems, path, _MOST_PROBLEMS)
+    return LinkChanges(
+        time_us=np.array([time_us for _, time_us, _, _ in rows], dtype=np.int64),
+        server=np.array([server for _, _, server, _ in rows], dtype=np.int64),
+        bandwidth=np.array([share for _, _, _, share in rows], dtype=np.float64),
+    )
+
+
+def write_links(path: Path, cluster: Cluster, links: LinkChanges) -> None:
+    """Write changes as a CSV file for `read_links`; the file appears whole or not at all."""
+    write_changes(path, cluster, "bandwidth", links.time_us, links.server, links.bandwidth.tolist())
+
+
+def draw_links(cluster: Cluster, spans: Spans, bandwidth: float, seed: int) -> LinkChanges:
+    """Draw random spans in which a server's interface has this share of its bandwidth."""
+    if not LEAST_BANDWIDTH <= bandwidth <= 1:
+        raise InvalidScenarioError(f"--bandwidth: must be from {LEAST_BANDWIDTH:g} to 1, got {bandwidth:g}")
+    drawn = spans.draw(len(cluster), seed, "slow-links", ("every-s", "length-s"))
+    return LinkChanges(drawn.time_us, drawn.server, np.where(drawn.over, 1.0, bandwidth))
+
+
+def _share(text: str) -> float:
+    try:
+        share = number_of(text)
+    except ValueError:
+        share = math.nan
+    if not LEAST_BANDWIDTH <= share <= 1:
+        raise ValueError(f"must be a number from {LEAST_BANDWIDTH:g} to 1, got '{text}'")
+    return share

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
+
+from pydantic import Field, ValidationError
 
 from ray_sim.engine.world_parameters import WORLD_PARAMETERS
-from ray_sim.experiments.inputs.availability_file import with_availability
-from ray_sim.experiments.inputs.delays_file import read_delays
+from ray_sim.experiments.inputs.cluster_file import MAX_PROBLEMS, csv_rows
 from ray_sim.experiments.inputs.interference_file import load_interference
-from ray_sim.experiments.inputs.links_file import read_links
-from ray_sim.model.cluster import Cluster
-from ray_sim.model.parameters import Parameter
+from ray_sim.experiments.inputs.server_changes import read_availability, read_links, refusal
+from ray_sim.model.cluster import ChunkDelay, Cluster
+from ray_sim.model.parameters import MAX_FACTOR, Parameter
+from ray_sim.model.units import MAX_TIME_S
+from workloads.documents import Entry, dotted_problems
+from workloads.sources import Source
 
 _Value = TypeVar("_Value")
 
@@ -72,16 +76,39 @@ def split_world(world: Mapping[str, _Value]) -> tuple[dict[str, _Value], ServerF
 
 
 def with_server_files(cluster: Cluster, files: ServerFiles) -> Cluster:
-    """The cluster with the facts of these files; what no file is named for stays.
-
-    Raises
-    ------
-    InvalidInputError : a file cannot be read or breaks its rules
-    """
+    """The cluster with the facts of these files; what no file is named for stays."""
     if files.availability is not None:
-        cluster = with_availability(cluster, files.availability)
+        cluster = replace(cluster, availability=read_availability(files.availability, cluster))
     if files.interference is not None:
         cluster = replace(cluster, interference=load_interference(files.interference))
     if files.links is not None:
         cluster = replace(cluster, links=read_links(files.links, cluster))
     return cluster if files.delays is None else replace(cluster, delays=read_delays(files.delays))
+
+
+class _Line(Entry):
+    model: str = ""
+    server_class: str = ""
+    upload_s: Annotated[float, Field(ge=0, le=MAX_TIME_S)] | None = None
+    processing_factor: Annotated[float, Field(ge=1 / MAX_FACTOR, le=MAX_FACTOR)] = 1.0
+
+
+def read_delays(path: Source) -> tuple[ChunkDelay, ...]:
+    """Read a CSV file, by path or URL, whose columns are the fields of `ChunkDelay`.
+
+    An empty or missing ``upload_s`` is the workload's own, such a ``processing_factor`` 1.
+    """
+    found: dict[tuple[str, str], ChunkDelay] = {}
+    problems: list[str] = []
+    for where, cells in csv_rows(path, _Line, ("model", "server_class"), problems):
+        try:
+            delay = ChunkDelay(**_Line.model_validate_strings(cells).model_dump())
+        except ValidationError as failure:
+            problems += dotted_problems(failure, _Line.model_fields, where)
+            continue
+        if delay[:2] in found:
+            problems.append(f"{where}the pair '{delay.model}', '{delay.server_class}' has a line already")
+        found[delay[:2]] = delay
+    if problems:
+        raise refusal(problems, path, MAX_PROBLEMS)
+    return tuple(found[pair] for pair in sorted(found))

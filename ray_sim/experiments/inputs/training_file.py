@@ -53,15 +53,6 @@ def load_training_draws(ref: Source) -> TrainingDraws:
     """Read a training profile from a YAML file or the bundled ones.
 
     A file with `base` is the base profile, whose draws the file's `columns` replace in all families.
-
-    Parameters
-    ----------
-    ref : a path or URL ending in .yaml or .yml, or the bare name of a bundled profile
-
-    Raises
-    ------
-    InvalidInputError : the file cannot be read or breaks its rules; every problem is listed
-    UnknownNameError : neither a file nor a bundled profile
     """
     path, text, content = TRAINING_PROFILES.read(ref)
     problems: list[str] = []

@@ -38,11 +38,6 @@ def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
     Parameters
     ----------
     files : content by file name, from `encode_result`; names without folders
-
-    Raises
-    ------
-    InvalidInputError : `prepare_target` refuses the directory, or it cannot be written
-    StoreFullError : the disk or the quota is full
     """
     prepare_target(directory)
     replace_files(directory, files)
@@ -114,13 +109,7 @@ def require_result_files(directory: Path) -> None:
 
 
 def remove_directory(directory: Path) -> None:
-    """Remove the directory of a result: its name disappears at once, then its files.
-
-    Raises
-    ------
-    InvalidInputError : the directory holds a file that is not part of a result
-    OSError : the directory cannot be renamed
-    """
+    """Remove the directory of a result: its name disappears at once, then its files."""
     require_result_files(directory)
     old = _sibling(directory, ".old")
     with suppress(FileNotFoundError):  # another process has removed the directory
@@ -195,12 +184,7 @@ def prepare_target(directory: Path) -> None:
 
 
 def require_lasting_directory(directory: Path) -> None:
-    """Raise unless results stay in a directory of this machine.
-
-    Raises
-    ------
-    InvalidInputError : it is a URL, or in the working directory that Ray unpacks for a job and deletes
-    """
+    """Raise unless results stay in a directory of this machine."""
     refuse_url(directory)
     if in_job(directory):
         raise InvalidInputError(

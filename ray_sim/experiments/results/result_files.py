@@ -85,12 +85,7 @@ def encode_result(
 
 
 def read_manifest(directory: Path) -> dict[str, object]:
-    """Read manifest.json and check it against its own SHA-256.
-
-    Raises
-    ------
-    InvalidInputError : the file is missing, has another format, or has changed since it was written
-    """
+    """Read manifest.json and check it against its own SHA-256."""
 
     def check_format(content: Mapping[str, object]) -> None:
         if not {"content_hash", "files", "format"} <= content.keys():
@@ -195,10 +190,6 @@ def read_checked_json(
     complaint : beginning of the error if the file is missing
     check_format : raises for a format that this version does not read, as its checksum may differ
     remedy : end of the error if the file is damaged
-
-    Raises
-    ------
-    InvalidInputError : the file is missing, is not JSON, or was changed since it was written
     """
     require_regular(path, InvalidInputError)
     try:
@@ -230,14 +221,18 @@ def _read_frame(directory: Path, name: str, digests: object) -> pl.DataFrame:
 
 
 def _checked_content(directory: Path, name: str, digests: object) -> bytes:
-    require_regular(directory / name, InvalidInputError)
+    return unchanged_bytes(directory / name, digests.get(name) if isinstance(digests, dict) else None)
+
+
+def unchanged_bytes(path: Path, sha256: object, remedy: str = REMEDY) -> bytes:
+    """Read a file whose SHA-256 is known."""
+    require_regular(path, InvalidInputError)
     try:
-        content = (directory / name).read_bytes()
+        content = path.read_bytes()
     except OSError as error:
-        raise InvalidInputError(f"{directory / name}: cannot be read: {error.strerror}; {REMEDY}") from error
-    written = digests.get(name) if isinstance(digests, dict) else None
-    if hashlib.sha256(content).hexdigest() != written:
-        raise ChangedFileError(directory / name)
+        raise InvalidInputError(f"{path}: cannot be read: {error.strerror}; {remedy}") from error
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise ChangedFileError(path, remedy)
     return content
 
 

@@ -49,12 +49,7 @@ class SnapshotFile:
         self._saved_at = time.monotonic()
 
     def load(self) -> State | None:
-        """Load the snapshot to continue from; None if there is none or `resume` is off.
-
-        Raises
-        ------
-        InvalidInputError : the file is damaged or belongs to another scenario
-        """
+        """Load the snapshot to continue from; None if there is none or `resume` is off."""
         if not self._resume or not self.path.exists():
             return None
         require_regular(self.path, InvalidInputError)

@@ -12,7 +12,6 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
@@ -35,7 +34,6 @@ from ray_sim.experiments.results.result_files import (
 from ray_sim.experiments.run_identity import SHORT
 from ray_sim.experiments.sweep_entries import Detail, Entry
 from ray_sim.model.errors import InvalidInputError, RunFailedError
-from ray_sim.model.units import FloatArray
 from ray_sim.reports.charts import timeline_to_end
 from ray_sim.reports.plots import completed_jct_s
 from ray_sim.reports.sweep_sections import PLACE_COLUMNS, PlaceData
@@ -88,13 +86,7 @@ def fault_of(directory: Path) -> str | None:
 
 
 def _hash_in(directory: Path) -> str:
-    """Hash of the run whose result a directory of the store holds.
-
-    Raises
-    ------
-    InvalidInputError : the directory has no sound manifest
-    MisplacedResultError : it is empty, a link to nothing, or holds the result of another run
-    """
+    """Hash of the run whose result a directory of the store holds."""
     if not directory.exists():
         raise MisplacedResultError(f"{directory}: is a link that leads nowhere")
     if not any(directory.iterdir()):
@@ -272,19 +264,6 @@ class ResultStore:
             for entry in entries
             if self.has(entry.content_hash)
         ]
-
-    def jct_curves(self, entries: Iterable[Entry]) -> Iterator[tuple[Place, dict[str, FloatArray]]]:
-        """Yield, place by place, the JCTs of the finished runs by policy, all seeds together.
-
-        JCTs are in seconds, ascending. Memory holds one place at a time.
-        """
-        done = [entry for entry in entries if self.has(entry.content_hash)]
-        for place, group in groupby(done, key=lambda entry: (entry.workload, entry.cluster, entry.setting)):
-            parts: dict[str, list[FloatArray]] = {}
-            for entry in group:
-                jobs = read_table(self.run_directory(entry.content_hash), "jobs")
-                parts.setdefault(entry.policy, []).append(completed_jct_s(jobs))
-            yield place, {policy: np.sort(np.concatenate(jct_s)) for policy, jct_s in parts.items()}
 
     def places(self, entries: Iterable[Entry]) -> Iterator[tuple[Place, PlaceData]]:
         """Yield, place by place, the jobs of the finished runs, and a timeline of each policy."""

@@ -1,4 +1,4 @@
-"""Finished runs: search in directories, unambiguous labels, and the lines that are printed of one."""
+"""Finished runs: manifests, search in directories, unambiguous labels, and stale results of a sweep."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ray_sim.experiments.inputs.server_files import WORLD, split_world
 from ray_sim.experiments.results.result_files import MANIFEST, PLAN, REMEDY, read_manifest, read_summary
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run_identity import versions
-from ray_sim.experiments.scenario import Scenario
+from ray_sim.experiments.scenario import Partition, Scenario, TrimSpec, Value, WorkloadSpec
 from ray_sim.experiments.source_digest import code_sha256
 from ray_sim.experiments.sweep_entries import Entry, PolicySpec
 from ray_sim.model.errors import InvalidInputError
@@ -31,6 +31,94 @@ SOURCE = "source of ray_sim"
 """Name of the digest of our code among versions."""
 _DIGITS = 8
 """Digits of a SHA-256 in the labels of different inputs with the same name."""
+
+DAMAGED = "results that cannot be read"
+
+
+class RunInputs(BaseModel):
+    """Workload and cluster of a run, with the SHA-256 of each that there is."""
+
+    workload: WorkloadSpec
+    cluster: str
+    workload_sha256: str | None = None
+    training_sha256: str | None = None
+    announcement_sha256: str | None = None
+    layers_sha256: list[str] | None = None
+    cluster_sha256: str
+
+    @property
+    def jobs_digest(self) -> str:
+        """Digest of the files that the jobs come from."""
+        workload = self.workload_sha256 or ""
+        drawn = self.training_sha256 or self.announcement_sha256 or self.layers_sha256
+        return workload if not drawn else hashlib.sha256(f"{workload} {drawn}".encode()).hexdigest()
+
+
+class RunCode(BaseModel):
+    """SHA-256 of the code that made a run, and of a user's policy."""
+
+    code_sha256: str
+    policy_source_sha256: str | None
+
+
+class RunManifest(BaseModel):
+    """Origin of a run: inputs, policy, world, seed, versions and hashes."""
+
+    model_config = ConfigDict(strict=True)
+
+    content_hash: str
+    scenario_hash: str
+    inputs: RunInputs
+    policy: str
+    parameters: dict[str, Value]
+    world: dict[str, Value]
+    partition: Partition
+    trim: TrimSpec | None
+    seed: int | None
+    code: RunCode
+    versions: dict[str, str]
+    files: dict[str, str]
+
+    @property
+    def policy_label(self) -> str:
+        """Policy with its parameters, as in tables."""
+        return PolicySpec(name=self.policy, params=self.parameters).label
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario with the run's seed, or 0 where any seed gives the same."""
+        return Scenario(
+            workload=self.inputs.workload,
+            cluster=self.inputs.cluster,
+            policy=self.policy,
+            params=self.parameters,
+            world=self.world,
+            partition=self.partition,
+            trim=self.trim,
+            seed=self.seed or 0,
+        )
+
+    @property
+    def entry(self) -> Entry:
+        """Hashes of the run, and the labels that a sweep would give it."""
+        return Entry.of(self.scenario, self.content_hash, self.seed, self.scenario_hash)
+
+    @property
+    def made_with(self) -> dict[str, str]:
+        """Versions of packages, and the first digits of the digest of ray_sim's source."""
+        return {**self.versions, SOURCE: self.code.code_sha256[:_DIGITS]}
+
+
+def read_run_manifest(directory: Path) -> RunManifest:
+    """Read manifest.json of a run, after checking it against its own SHA-256."""
+    try:
+        return RunManifest.model_validate(read_manifest(directory))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise InvalidInputError(
+            f"{directory / MANIFEST}: damaged: {place}: {first['msg']}; run the scenario again"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +196,6 @@ def find_runs(sources: Iterable[str], progress: Progress = silent) -> tuple[list
     A run that is found several times counts once, and the order of the sources does not matter. Where a
     name is ambiguous, the label gets a suffix: the digest of a workload or cluster, and the directory of a
     policy that has several results for the same jobs because its code has changed.
-
-    Parameters
-    ----------
-    progress : called with the number of runs read of each sweep, and of sources
-
-    Raises
-    ------
-    InvalidInputError : a source holds neither a run nor a sweep, or is damaged
     """
     found: dict[tuple[str, str], FoundRun] = {}
     absent: dict[str, Missing] = {}
@@ -156,98 +236,37 @@ def _read_sweep(source: str, store: ResultStore, progress: Progress) -> tuple[li
     return runs, missing
 
 
-def stored_entry(directory: Path) -> Entry:
-    """Entry of a stored run: its hashes, and the labels that a sweep would give it; raises as `find_runs`."""
-    return _described(directory).entry
-
-
-def stored_scenario(directory: Path) -> Scenario:
-    """Scenario of a stored run, with its seed, or 0 where any seed gives the same; raises as `find_runs`."""
-    described = _described(directory)
-    return described.scenario.model_copy(update={"seed": described.entry.seed or 0})
-
-
-@dataclass(frozen=True, slots=True)
-class _Described:
-    """Fields of a manifest that identify a run."""
-
-    entry: Entry
-    scenario: Scenario
-    inputs: Mapping[str, object]
-    made_with: Mapping[str, str]
-
-
-def versions_of(directory: Path) -> dict[str, str]:
-    """Versions of packages, and of our code, that made a result; raises as `find_runs`."""
-    return dict(_described(directory).made_with)
-
-
 def present_versions() -> dict[str, str]:
     """Versions with which a run would be made now."""
     return {**versions(), SOURCE: code_sha256()[:_DIGITS]}
 
 
-def _described(directory: Path) -> _Described:
-    manifest = read_manifest(directory)
-    try:
-        inputs = TypeAdapter(dict[str, object]).validate_python(manifest["inputs"])
-        seed = TypeAdapter(int | None).validate_python(manifest["seed"])
-        scenario = Scenario.model_validate(
-            {
-                "workload": inputs["workload"],
-                "cluster": inputs["cluster"],
-                "policy": manifest["policy"],
-                "params": manifest["parameters"],
-                "world": manifest["world"],
-                "partition": manifest["partition"],
-                "trim": manifest["trim"],
-            }
-        )
-        code = TypeAdapter(dict[str, str | None]).validate_python(manifest["code"])
-        packages = TypeAdapter(dict[str, str]).validate_python(manifest["versions"])
-        made_with = {**packages, SOURCE: str(code["code_sha256"])[:_DIGITS]}
-        hashes = str(manifest["content_hash"]), seed, str(manifest["scenario_hash"])
-        return _Described(Entry.of(scenario, *hashes), scenario, inputs, made_with)
-    except (KeyError, ValidationError) as error:
-        raise InvalidInputError(f"{directory / MANIFEST}: damaged; run the scenario again") from error
-
-
 def _found(source: str, directory: Path, entry: Entry | None = None) -> FoundRun:
     """Read a stored run; without an entry it has the labels that a sweep would give it."""
-    described = _described(directory)
-    scenario, inputs = described.scenario, described.inputs
-    trim = scenario.trim
-    drawn = scenario.workload.model_dump(exclude={"path"}, exclude_none=True)
-    entry = entry or described.entry
-    world = full_world = resolve("the world", WORLD, scenario.world)
+    manifest = read_run_manifest(directory)
+    inputs, trim, entry = manifest.inputs, manifest.trim, entry or manifest.entry
+    drawn = inputs.workload.model_dump(exclude={"path"}, exclude_none=True)
+    world = full_world = resolve("the world", WORLD, manifest.world)
     if entry.shared_world is not None:
         world = resolve("the world", WORLD, json.loads(entry.shared_world))
-    own = {key: value for key, value in scenario.world.items() if full_world[key] != world[key]}
+    own = {key: value for key, value in manifest.world.items() if full_world[key] != world[key]}
     world, _ = split_world(world)  # the cluster's hash covers the files
     return FoundRun(
         source=source,
         directory=directory,
         entry=entry,
-        workload=f"{_digest(inputs)} {json.dumps(drawn, sort_keys=True)}",
-        cluster=str(inputs.get("cluster_sha256")),
-        setting=json.dumps([scenario.partition, world, trim and trim.model_dump()], sort_keys=True),
+        workload=f"{inputs.jobs_digest} {json.dumps(drawn, sort_keys=True)}",
+        cluster=inputs.cluster_sha256,
+        setting=json.dumps([manifest.partition, world, trim and trim.model_dump()], sort_keys=True),
         policy=PolicySpec(
-            name=scenario.policy,
-            params=dict(sorted(scenario.params.items())),
+            name=manifest.policy,
+            params=dict(sorted(manifest.parameters.items())),
             world=dict(sorted(own.items())),
         ).label,
         trim=None if trim is None else trim.trim,
-        made_with=described.made_with,
+        made_with=manifest.made_with,
         summary=read_summary(directory),
     )
-
-
-def _digest(inputs: Mapping[str, object]) -> str:
-    """Digest of the files that the jobs come from."""
-    workload = str(inputs.get("workload_sha256", ""))
-    kinds = ("training_sha256", "announcement_sha256", "layers_sha256")
-    drawn = next((inputs[kind] for kind in kinds if inputs.get(kind)), None)
-    return workload if drawn is None else hashlib.sha256(f"{workload} {drawn}".encode()).hexdigest()
 
 
 def _distinguished(runs: Sequence[FoundRun]) -> list[FoundRun]:
@@ -286,4 +305,55 @@ def differing_versions(runs: Iterable[FoundRun]) -> list[str]:
         + f", {now.get(name, 'none')} now"
         for name, found in sorted(counts.items())
         if {*found} != {now.get(name)}
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Results of a configuration that the sweep no longer has, all seeds together."""
+
+    label: str
+    directories: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StaleRuns:
+    """Results in the store that belong to none of the sweep's configurations."""
+
+    other_code: Mapping[str, Sequence[Path]]
+    """Results of other code for the same scenario, by scenario hash of the sweep's configurations."""
+    dropped: tuple[Dropped, ...]
+
+
+def find_stale(store: ResultStore, entries: Iterable[Entry]) -> StaleRuns:
+    """Find the store's results that belong to none of these entries."""
+    planned = list(entries)
+    scenarios = {entry.scenario_hash for entry in planned}
+    other_code = defaultdict[str, list[Path]](list)
+    dropped = defaultdict[str, list[Path]](list)
+    for directory in store.unplanned(planned):
+        try:
+            entry = read_run_manifest(directory).entry
+        except InvalidInputError:
+            dropped[DAMAGED].append(directory)
+            continue
+        if entry.scenario_hash in scenarios:
+            other_code[entry.scenario_hash].append(directory)
+        else:
+            dropped[replace(entry, seed=None).label].append(directory)
+    return StaleRuns(
+        other_code, tuple(Dropped(label, tuple(directories)) for label, directories in dropped.items())
+    )
+
+
+def other_versions(store: ResultStore, entries: Sequence[Entry]) -> list[str]:
+    """One line per package, or source, whose version in results of these entries differs from today's."""
+    now = present_versions()
+    counts = Counter[tuple[str, str]]()
+    for entry in entries:
+        there = read_run_manifest(store.run_directory(entry.content_hash)).made_with
+        counts.update(item for item in there.items() if item[1] != now.get(item[0]))
+    return [
+        f"{name} {version} in {number} of {len(entries)}, {now.get(name, 'none')} now"
+        for (name, version), number in sorted(counts.items())
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +9,8 @@ from pathlib import Path
 
 import polars as pl
 
-from ray_sim.experiments.results.result_files import ChangedFileError, read_checked_json
+from ray_sim.experiments.results.result_files import read_checked_json, unchanged_bytes
 from ray_sim.model.errors import InvalidInputError
-from workloads.sources import require_regular
 
 TRAINING = "training.json"
 CURVES = "curves.parquet"
@@ -35,12 +33,7 @@ class StoredTraining:
 
 
 def read_training_directory(directory: Path) -> StoredTraining:
-    """Read a training, and check its files against the SHA-256 in its facts.
-
-    Raises
-    ------
-    InvalidInputError : a file is missing, of another format, or has changed
-    """
+    """Read a training, and check its files against the SHA-256 in its facts."""
 
     def check_format(content: Mapping[str, object]) -> None:
         if content.get("format") != FORMAT or not isinstance(content.get("files"), dict):
@@ -49,19 +42,8 @@ def read_training_directory(directory: Path) -> StoredTraining:
     facts = read_checked_json(directory / TRAINING, f"{directory}: not a training of ray-sim", check_format)
     digests = facts["files"]
     assert isinstance(digests, dict)
-    contents = {name: _checked(directory / name, digest) for name, digest in digests.items()}
+    contents = {name: unchanged_bytes(directory / name, each, _REMEDY) for name, each in digests.items()}
     if CURVES not in contents:
         raise InvalidInputError(f"{directory / TRAINING}: names no {CURVES}; {_REMEDY}")
     curves = pl.read_parquet(io.BytesIO(contents[CURVES]))
     return StoredTraining(facts, curves, tuple(directory / name for name in sorted(contents)))
-
-
-def _checked(path: Path, digest: object) -> bytes:
-    require_regular(path, InvalidInputError)
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InvalidInputError(f"{path}: cannot be read: {error.strerror}; {_REMEDY}") from error
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise ChangedFileError(path, _REMEDY)
-    return content

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ray_sim.experiments.figures.cells import flat_entries
-from ray_sim.experiments.inputs.server_counts import split_counts
+from ray_sim.experiments.inputs.cluster_file import split_counts
 from ray_sim.experiments.inputs.server_files import WORLD
 from ray_sim.experiments.scenario import Scenario, setting_label
 from ray_sim.experiments.sweep_entries import Entry
@@ -44,12 +44,7 @@ class SweepAxis:
 
 
 def place_settings(entry: Entry, scenario: Scenario) -> Settings:
-    """Settings that the policies of a place share; those that are not given have their defaults.
-
-    Parameters
-    ----------
-    entry, scenario : of a run of the place
-    """
+    """Settings that the policies of a place share; those that are not given have their defaults."""
     world = scenario.world if entry.shared_world is None else json.loads(entry.shared_world)
     file, counts = split_counts(scenario.cluster)
     return {
@@ -67,10 +62,6 @@ def find_axis(groups: Sequence[SeedGroup], places: Mapping[Place, Settings]) -> 
 
     Of several such numbers the first counts, in the order of the settings. None if no number varies while the
     others stay.
-
-    Parameters
-    ----------
-    places : settings of each place; configurations of other places are left out
     """
     varying = _varying(places.values())
     shown = [group for group in groups if group.place in places]

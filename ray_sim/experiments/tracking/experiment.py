@@ -13,8 +13,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ray_sim.experiments.tracking.database import ARTIFACTS, migrate, relocate, schema_revision, sqlite_file
-from ray_sim.experiments.tracking.template import new_database
+from ray_sim.experiments.tracking.database import (
+    ARTIFACTS,
+    migrate,
+    new_database,
+    relocate,
+    schema_revision,
+    sqlite_file,
+)
 from ray_sim.experiments.tracking.views import CONFIGURATION_TAG, LINE_TAG, VIEW_TAG, charts_path
 from ray_sim.model.errors import RunFailedError
 
@@ -80,8 +86,7 @@ class Logged:
 class MlflowExperiment:
     """The runs of one experiment by content hash, and a client to add to them.
 
-    `tracking.log` logs runs and sweeps with it, `tracking.training` trainings. Call `client` in a block of
-    `errors_named` only.
+    `tracking.log` logs runs, sweeps and trainings with it. Call `client` in a block of `errors_named` only.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Logging of stored sweeps and runs to MLflow, each once however often it is logged."""
+"""Logging of stored sweeps, runs and trainings to MLflow, each once however often it is logged."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ray_sim.experiments.results.result_files import check_result, read_manifest, read_summary, read_table
-from ray_sim.experiments.results.stale_runs import other_versions
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.results.store_union import StoreUnion
-from ray_sim.experiments.results.stored_runs import SOURCE, versions_of
+from ray_sim.experiments.results.stored_runs import SOURCE, other_versions, read_run_manifest
+from ray_sim.experiments.results.training_files import CURVES, read_training_directory
 from ray_sim.experiments.sweep_entries import Detail, Entry
 from ray_sim.experiments.tracking.experiment import (
     DIRECTORY_TAG,
@@ -26,10 +26,12 @@ from ray_sim.experiments.tracking.experiment import (
 from ray_sim.experiments.tracking.overview import LoggedSweep, log_overview
 from ray_sim.experiments.tracking.records import (
     TIMELINE,
+    curve_metrics,
     final_metrics,
     input_datasets,
     run_params,
     timeline_metrics,
+    training_params,
 )
 from ray_sim.experiments.tracking.views import (
     CONFIGURATION_TAG,
@@ -106,7 +108,8 @@ def log_sweep(
             for group in stale:
                 experiment.end_configuration(group, results, sweep_run)
             log_overview(experiment, sweep_run, results)
-            experiment.end(sweep_run, whole=len(done) == len(entries))
+            whole = len(done) == len(entries)
+            experiment.client.set_terminated(sweep_run, "FINISHED" if whole else "FAILED")
     return experiment.logged()
 
 
@@ -125,10 +128,6 @@ def log_stores(directories: Sequence[Path], experiment: str | None = None) -> Lo
     ----------
     directories : at least one; without a server the first has MLflow's database
     experiment : name of the experiment; by default that of the only sweep
-
-    Raises
-    ------
-    InvalidInputError : a directory is not that of a sweep, or several have no experiment's name
     """
     if experiment is None and len(directories) > 1:
         raise InvalidInputError(
@@ -307,9 +306,10 @@ class _Results(MlflowExperiment):
         name : name of the run; by default the policy and its seed
         """
         manifest = read_manifest(directory)
-        name = name or _run_name(manifest)
+        seed = "" if manifest["seed"] is None else f" seed {manifest['seed']}"
+        name = name or f"{manifest['policy']}{seed}"
         located = {DIRECTORY_TAG: str(directory.absolute()), **(tags or {CONFIGURATION_TAG: name})}
-        located[_SOURCE_TAG] = versions_of(directory)[SOURCE]
+        located[_SOURCE_TAG] = read_run_manifest(directory).made_with[SOURCE]
         summary = read_summary(directory)
         if summary.certificate is not None and summary.certificate.binding_text is not None:
             located[_BOUND_TAG] = summary.certificate.binding_text
@@ -337,11 +337,27 @@ class _Results(MlflowExperiment):
         if run_id is not None:
             self.client.set_terminated(run_id, "FAILED")
 
-    def end(self, sweep_run: str, whole: bool) -> None:
-        """End the run of the sweep, as finished if the sweep is `whole`."""
-        self.client.set_terminated(sweep_run, "FINISHED" if whole else "FAILED")
+
+TRAININGS = "ray_sim trainings"
+"""Experiment of trainings."""
 
 
-def _run_name(manifest: Mapping[str, object]) -> str:
-    seed = "" if manifest["seed"] is None else f" seed {manifest['seed']}"
-    return f"{manifest['policy']}{seed}"
+def log_training(directory: Path) -> Logged:
+    """Log a training: its curves by round, its parameters, and its files as artifacts.
+
+    A training that is logged already is logged anew where it went on since.
+    """
+    training = read_training_directory(directory)
+    experiment = MlflowExperiment(TRAININGS, directory.absolute())
+    digests = training.facts["files"]
+    assert isinstance(digests, dict)
+    with experiment.errors_named():
+        tags = {DIRECTORY_TAG: str(directory.absolute())}
+        run_id = experiment.begin(str(digests[CURVES]), str(training.facts["name"]), "FINISHED", tags)
+        if run_id is not None:
+            experiment.log_metrics(run_id, curve_metrics(training.curves))
+            experiment.client.log_batch(run_id, params=training_params(training.facts))
+            for file in training.files:
+                experiment.client.log_artifact(run_id, str(file))
+            experiment.client.set_terminated(run_id, "FINISHED")
+    return experiment.logged()

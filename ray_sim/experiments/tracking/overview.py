@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ray_sim.experiments.report import page_bytes, results_page
 from ray_sim.experiments.results.result_files import read_manifest
 from ray_sim.experiments.results.store import ResultStore
-from ray_sim.experiments.results.stored_runs import stored_scenario
+from ray_sim.experiments.results.stored_runs import read_run_manifest
 from ray_sim.experiments.sweep_entries import Detail, Entry
 from ray_sim.experiments.tracking.axis import AxisLine, Settings, SweepAxis, find_axis, place_settings
-from ray_sim.experiments.tracking.description import description
 from ray_sim.experiments.tracking.experiment import MOST_AT_ONCE, SWEEP_RUN_TAG, MlflowExperiment
 from ray_sim.experiments.tracking.records import input_datasets, line_metrics
 from ray_sim.experiments.tracking.views import (
@@ -22,18 +21,87 @@ from ray_sim.experiments.tracking.views import (
     INTERVAL_ENDS,
     LINE_TAG,
     TIME_CHARTS,
+    VIEW_TAG,
     SeedGroup,
     axis_view_state,
     charted_metrics,
+    charts_path,
     configuration_metrics,
     view_state,
 )
+from ray_sim.model.text import markdown_text
 from ray_sim.reports.findings import PlaceComparison, compare_places, sweep_findings
 from ray_sim.reports.plots import jct_cdf_png
 from ray_sim.reports.tables import Place, RunRow, place_title, sweep_table
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric
+
+
+MOST_CHARACTERS = 4500
+"""Largest length of a description; MLflow from 3.1 on takes 5,000 characters."""
+
+
+_MORE = "\n\nMore findings: `ray-sim report`."
+
+
+def description(
+    name: str,
+    experiment_id: str,
+    state: str,
+    findings: Mapping[Place, Sequence[str]],
+    axis: str | None,
+) -> str:
+    """Description in Markdown; names from files and traces are text in it, never markup.
+
+    Parameters
+    ----------
+    state : numbers of runs, such as ``1 of 2 runs done, 1 failed``
+    findings : sentences by place; the text ends before the first one that would make it too long
+    axis : name of the axis over which the first page has lines; None for bars
+    """
+    bold = f"**{markdown_text(name)}**"
+    end = (
+        "\n\nIn brackets: 95 % intervals over seeds. Verdicts as by `ray-sim compare`, at 5 % after Holm's "
+        f"correction. The run {bold} has the table (comparison.csv); a sweep with log: full also has the "
+        "pictures and the report there (report.html)."
+    )
+    # MLflow shows the first line only, until a reader unfolds the rest.
+    text = f"Sweep {bold}: {state}. {_first(findings)}\n\n{_pages(experiment_id, axis)}"
+    room = MOST_CHARACTERS - len(end) - len(_MORE)
+    for line in (line for place, sentences in findings.items() for line in _place(place, sentences)):
+        if len(text) + len(line) > room:
+            return text + _MORE + end
+        text += line
+    return text + end
+
+
+def _first(findings: Mapping[Place, Sequence[str]]) -> str:
+    """The first finding, with its place if there are several."""
+    for place, sentences in findings.items():
+        where = f"{place_title(place)}: " if len(findings) > 1 else ""
+        if sentences:
+            return markdown_text(f"{where}{sentences[0]}")
+    return ""
+
+
+def _pages(experiment_id: str, axis: str | None) -> str:
+    """Links to the prepared pages, as MLflow's pages have them."""
+    if axis is None:
+        return f"[Charts]({charts_path(experiment_id, VIEW_TAG)}): configurations, best first."
+    return (
+        f"[Lines over {markdown_text(axis)}]({charts_path(experiment_id, VIEW_TAG)}), "
+        f"[configurations as bars]({charts_path(experiment_id, CONFIGURATIONS_VIEW_TAG)})."
+    )
+
+
+def _place(place: Place, sentences: Sequence[str]) -> Iterator[str]:
+    """Yield the sentences as lines of a list, the first with the heading."""
+    heading = f"\n\n**{markdown_text(place_title(place))}**\n"
+    for each in sentences:
+        yield f"{heading}\n- {markdown_text(each)}"
+        heading = ""
+
 
 _POINTS_TAG = "ray_sim.points"
 """Tag of a line over an axis: digest of its points; missing until all points are logged."""
@@ -126,7 +194,7 @@ def _settings(store: ResultStore, first_runs: Mapping[Place, Entry]) -> dict[Pla
     if len(first_runs) < 2:
         return {}
     return {
-        place: place_settings(entry, stored_scenario(store.run_directory(entry.content_hash)))
+        place: place_settings(entry, read_run_manifest(store.run_directory(entry.content_hash)).scenario)
         for place, entry in first_runs.items()
     }
 
@@ -189,7 +257,7 @@ def _log_pages(
 ) -> None:
     """Log the report of the sweep, and a picture per place with a curve per policy."""
     store = results.store
-    for index, (place, curves) in enumerate(store.jct_curves(results.done(results.entries))):
-        experiment.log_bytes(sweep_run, f"jct_cdf_{index}.png", jct_cdf_png(curves, place_title(place)))
+    for index, (place, data) in enumerate(store.places(results.done(results.entries))):
+        experiment.log_bytes(sweep_run, f"jct_cdf_{index}.png", jct_cdf_png(data.jct_s, place_title(place)))
     page, _ = results_page(results.name, store, results.entries, results.errors, comparisons)
     experiment.log_bytes(sweep_run, "report.html", page_bytes(page))

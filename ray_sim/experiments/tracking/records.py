@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from ray_sim.experiments.figures.cells import flat_entries
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.experiments.tracking.views import TIME_CHARTS
 from ray_sim.model.result import JobStatus
@@ -124,12 +125,7 @@ def line_metrics(axis: str, points: Mapping[float, Mapping[str, float]]) -> list
 
 
 def input_datasets(workload: str, manifest: Mapping[str, object]) -> list[DatasetInput]:
-    """Workload, drawn profiles and cluster of a run as datasets of MLflow: names, digests, sources, no data.
-
-    Parameters
-    ----------
-    workload : label of the workload in tables
-    """
+    """Workload, drawn profiles and cluster of a run as datasets of MLflow, without their data."""
     inputs = manifest["inputs"]
     assert isinstance(inputs, dict)
     spec = inputs["workload"]
@@ -153,7 +149,8 @@ def _dataset(context: str, name: str, facts: object, sha256: object, file: str |
     """
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    known = sha256 if isinstance(sha256, str) else _json_sha256(sha256 or facts)
+    described = json.dumps(sha256 or facts, sort_keys=True).encode()
+    known = sha256 if isinstance(sha256, str) else hashlib.sha256(described).hexdigest()
     source, kind = {"sha256": known}, "ray_sim"
     if file is not None:
         source["uri"] = without_secrets(file)
@@ -166,10 +163,6 @@ def _dataset(context: str, name: str, facts: object, sha256: object, file: str |
         profile=without_secrets(json.dumps(facts, sort_keys=True)),
     )
     return DatasetInput(dataset, [InputTag("mlflow.data.context", context)])
-
-
-def _json_sha256(content: object) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def curve_metrics(curves: pl.DataFrame) -> list[Metric]:
@@ -189,17 +182,10 @@ def training_params(facts: Mapping[str, object]) -> list[Param]:
     """Parameters of a training: the entries of its plan, by dotted key."""
     from mlflow.entities import Param
 
-    found: dict[str, object] = {}
-
-    def add(prefix: str, content: object) -> None:
-        if isinstance(content, dict):
-            for key, value in content.items():
-                add(f"{prefix}.{key}" if prefix else str(key), value)
-        elif content is not None:
-            found[prefix] = content
-
-    add("", facts["plan"])
-    return [Param(key, str(value)[:_MOST_PARAM]) for key, value in found.items()]
+    plan = facts["plan"]
+    assert isinstance(plan, dict)
+    found = [pair for key, part in plan.items() for pair in flat_entries(key, part).items()]
+    return [Param(key, str(value)[:_MOST_PARAM]) for key, value in found if value is not None]
 
 
 def thin_timeline(timeline: pl.DataFrame, points: int) -> pl.DataFrame:

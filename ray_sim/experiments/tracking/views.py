@@ -13,10 +13,7 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-import polars as pl
-
 from ray_sim.experiments.sweep_entries import Entry
-from ray_sim.model.units import FloatArray
 from ray_sim.reports.compare import lower_is_better
 from ray_sim.reports.statistics import mean_interval
 from ray_sim.reports.tables import GAPS, KEYS, SHARES, SWEEP_HEADINGS, Place, RunRow, run_table, sweep_table
@@ -83,10 +80,6 @@ class SeedGroup:
         """MLflow's status, FAILED unless all runs are done, and a digest of the finished runs.
 
         The digest changes when another run finishes.
-
-        Parameters
-        ----------
-        done : content hashes of the finished runs
         """
         members = sorted(entry.content_hash for entry in self.entries if entry.content_hash in done)
         status = "FINISHED" if len(members) == len(self.entries) else "FAILED"
@@ -134,7 +127,7 @@ def configuration_metrics(rows: Sequence[RunRow]) -> dict[str, float]:
     for name in SWEEP_HEADINGS:
         if name in found and name in runs.columns and name not in SHARES:
             gap = GAPS.get(name)
-            values = _floats(runs[name].drop_nulls())
+            values = runs[name].drop_nulls().to_numpy().astype("float64")
             interval = mean_interval(values, metric_range(name)) if gap is None else gap.interval(runs)
             if interval is not None:
                 found |= dict(
@@ -181,12 +174,7 @@ def view_state(metrics: Collection[str]) -> str:
 
 
 def axis_view_state(axis: str, metrics: Collection[str]) -> str:
-    """Value of `VIEW_TAG` of a sweep with an axis: the first `MAX_CHARTS` of `CHARTS` as lines over it.
-
-    Parameters
-    ----------
-    axis : metric of the runs with `LINE_TAG` that has the values of the axis
-    """
+    """Value of `VIEW_TAG` of a sweep with an axis: the first `MAX_CHARTS` of `CHARTS` as lines over it."""
     return _encoded(
         {
             "searchFilter": f"tags.`{LINE_TAG}` LIKE '%'",
@@ -265,7 +253,3 @@ def _line_chart(metrics: Sequence[str], section: str, **options: str) -> dict[st
         "isGenerated": False,
         **options,
     }
-
-
-def _floats(column: pl.Series) -> FloatArray:
-    return column.to_numpy().astype("float64")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from benchmarks.slot_lp import SlotLp
+from benchmarks.pd_ors import SlotLp
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.solvers.planning.slot_job import SlotJob
 from ray_sim.solvers.planning.slots import Slots, solve_slots

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from ray_sim.experiments.inputs.announcement_file import load_announcement_draws
+from ray_sim.experiments.inputs.layer_file import load_announcement_draws
 from ray_sim.model.errors import InvalidWorkloadError
 from ray_sim.model.job import StatementProfile
 from ray_sim.model.units import IntArray, seconds_to_us

@@ -12,8 +12,7 @@ import pytest
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.run import run_world
-from ray_sim.experiments.inputs.announcement_file import load_announcement_draws
-from ray_sim.experiments.inputs.layer_file import load_profiles
+from ray_sim.experiments.inputs.layer_file import load_announcement_draws, load_profiles
 from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.a_online import ChunkTimes

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.inputs.announcement_file import load_announcement_draws
-from ray_sim.experiments.inputs.layer_file import load_profiles
+from ray_sim.experiments.inputs.layer_file import load_announcement_draws, load_profiles
 from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.model.errors import (
     InvalidInputError,

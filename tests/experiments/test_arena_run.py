@@ -7,7 +7,7 @@ import math
 import polars as pl
 import pytest
 
-from ray_sim.experiments.arena.scores import job_scores
+from ray_sim.experiments.arena.run import job_scores
 from ray_sim.model.job import JobTable
 from workloads.schema import with_all_columns
 from workloads.store import frame_to_table

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.inputs.announcement_file import (
+from ray_sim.experiments.inputs.layer_file import (
     ANNOUNCEMENT_PROFILES,
     load_announcement_draws,
+    load_workload_layers,
     names_announcement_profile,
 )
-from ray_sim.experiments.inputs.layer_file import load_workload_layers
 from ray_sim.experiments.inputs.training_file import TRAINING_PROFILES
 from ray_sim.experiments.scenario import WorkloadSpec
 from ray_sim.model.errors import InvalidInputError, UnknownNameError

@@ -11,7 +11,7 @@ import pytest
 
 from ray_sim import simulate
 from ray_sim.cli import main
-from ray_sim.experiments.inputs.availability_file import draw_failures, read_availability, write_failures
+from ray_sim.experiments.inputs.server_changes import draw_failures, read_availability, write_failures
 from ray_sim.model.errors import InvalidClusterError, InvalidScenarioError
 from tests.worlds import cluster_of
 

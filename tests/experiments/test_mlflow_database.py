@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from ray_sim.experiments.tracking.database import migrate, schema_revision
-from ray_sim.experiments.tracking.template import new_database, template_path
+from ray_sim.experiments.tracking.database import migrate, new_database, schema_revision, template_path
 
 pytestmark = pytest.mark.slow
 

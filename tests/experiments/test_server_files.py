@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.inputs.delays_file import read_delays
+from ray_sim.experiments.inputs.server_files import read_delays
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.model.cluster import ChunkDelay
 from ray_sim.model.errors import InvalidClusterError
