@@ -240,7 +240,8 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
         test that compares both, and indices are checked.
 
     Kernels are inlined into their callers: a call that passes a `NamedTuple` copies every array header in
-    it. Machine code of its own is made of a kernel only where Python calls it. They are compiled without reference counts, which took nine tenths of a replay's time.
+    it. Machine code of its own is made of a kernel only where Python calls it. They are compiled without
+    reference counts, which took nine tenths of a replay's time.
     """
     return _compile(function, inline=True)
 
@@ -262,7 +263,7 @@ def _compile(function: Callable[P, R], *, inline: bool) -> Callable[P, R]:
 
 
 def _inlined(compiled: Any) -> Any:
-    """A kernel for calls by other kernels: it is linked into them, and no machine code is made of it alone."""
+    """A kernel for calls by other kernels: linked into them, without machine code of its own."""
 
     def only_typed(flags: Any) -> Any:
         flags.no_compile = True
