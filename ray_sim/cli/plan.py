@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ray_sim.cli.options import Address, Json, MaxInFlight, Results, Resume
-from ray_sim.cli.scenario_options import takes_scenario
+from ray_sim.cli.options import Address, Json, MaxInFlight, Results, Resume, takes_scenario
 
 if TYPE_CHECKING:
     from ray_sim.experiments.capacity.report import PlanReport

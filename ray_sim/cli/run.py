@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ray_sim.cli.options import Json, StopAfter
-from ray_sim.cli.scenario_options import takes_scenario
+from ray_sim.cli.options import Json, StopAfter, takes_scenario
 
 if TYPE_CHECKING:
     from ray_sim.experiments.scenario import Scenario

@@ -13,7 +13,7 @@ from ray_sim.experiments.view_summary import ViewSummary, describe_views
 from ray_sim.model.arguments import expect
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.html import facts_html
-from ray_sim.reports.bars import bar, sparkline
+from ray_sim.model.readable import bar, sparkline
 from workloads.describe import DAY_S, Bin, WorkloadDescription
 from workloads.sources import Source
 from workloads.workload import Workload

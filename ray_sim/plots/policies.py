@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ray_sim.plots.axes import axes_of, draw_names, time_unit
-from ray_sim.plots.sources import Results, runs_data, summaries
+from ray_sim.plots.sources import Results, axes_of, draw_names, runs_data, summaries, time_unit
 from ray_sim.reports.box_plots import draw_boxes
 from ray_sim.reports.compare import JCT, in_seconds, no_value
 from ray_sim.reports.plots import colour, draw_cdf, literal_text
-from ray_sim.reports.statistics import mean_interval
-from ray_sim.reports.sweep_sections import jct_by_size
-from ray_sim.reports.value_range import metric_range
+from ray_sim.reports.statistics import mean_interval, metric_range
+from ray_sim.reports.sweep_report import jct_by_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

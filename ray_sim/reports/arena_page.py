@@ -8,7 +8,7 @@ import polars as pl
 
 from ray_sim.model.readable import number
 from ray_sim.reports.arena import LEVEL_WITH_BEST, QUESTIONS, Question
-from ray_sim.reports.completions import completion_notes
+from ray_sim.reports.compare import completion_notes
 from ray_sim.reports.page import Cell, Page, Picture, Section, Table, frame_table
 from ray_sim.reports.plots import heat_map_svg
 

@@ -2,7 +2,7 @@
 
 A delay is the time from a job's submission to its first start. docs/running.md explains every number.
 `ray-sim diff --trace` prints them, and its `--json` is `DelayComparison.to_dict`: a changed name of a field
-breaks scripts that read it. `delays_page` writes the web page of the same command from the same functions.
+breaks scripts that read it. `delays_page` is the web page of the same command.
 The random stream of a part's bootstrap is keyed by its label, so another label gives other intervals.
 """
 
@@ -20,6 +20,8 @@ from ray_sim.model.distribution import Distribution, distribution
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
 from ray_sim.reports.breakdown import By, classify, quantile_classes
+from ray_sim.reports.page import Facts, Page, Picture, Section, Table, fact_texts, frame_table
+from ray_sim.reports.plots import delay_cdf_svg, hexagons_svg
 from ray_sim.reports.rank_correlation import Estimate, RankAgreement, rank_agreement
 
 WAITS_S = (0, 1, 10, 60, 600, 3600)
@@ -261,3 +263,49 @@ def _over_time(jobs: pl.DataFrame) -> tuple[IntArray, list[str]]:
     edges = np.linspace(submit_s.min(), submit_s.max(), TIME_BINS + 1)
     index = np.searchsorted(edges[1:-1], submit_s, side="right").astype(np.int64)
     return index, [f"{low:,.0f} to {high:,.0f} s" for low, high in pairwise(edges.tolist())]
+
+
+NOTE = (
+    "Delays are in seconds, from submission to first start. Brackets are 95 % bootstrap intervals over "
+    "groups. The constant is the mean real delay of each priority."
+)
+"""Note below the tables of delays."""
+
+
+def delays_page(title: str, subtitle: str, facts: Facts, found: DelayComparison, jobs: pl.DataFrame) -> Page:
+    """Build the page of a comparison.
+
+    Parameters
+    ----------
+    facts : inputs and settings of the run
+    jobs : those of which `found` is the comparison
+    """
+    counts: Facts = [("jobs of the run", found.jobs), *found.left_out.items()]
+    waited = frame_table(pl.DataFrame(found.waited), WAITED_HEADINGS)
+    return Page(
+        title,
+        subtitle,
+        (
+            Section("Jobs", facts=fact_texts(counts), pictures=_pictures(jobs)),
+            *(Section(title, tables=(_table(parts),)) for title, parts in found.tables().items()),
+            Section("Jobs that waited", tables=(waited,)),
+            Section("What ran", facts=fact_texts(facts)),
+        ),
+    )
+
+
+def _table(parts: tuple[DelayPart, ...]) -> Table:
+    return frame_table(parts_frame(parts), PART_HEADINGS, note=NOTE)
+
+
+def _pictures(jobs: pl.DataFrame) -> tuple[Picture, ...]:
+    pairs = delay_pairs(jobs).filter(pl.col("submit_s") > 0)
+    if pairs.is_empty():
+        return ()
+    real_s, simulated_s = (pairs[column].to_numpy() for column in ("real_s", "simulated_s"))
+    curves = {"real": np.sort(real_s), "simulated": np.sort(simulated_s)}
+    axes = "real delay", "simulated delay"
+    return (
+        Picture(delay_cdf_svg(curves, "delays"), "Queueing delays of all jobs but those of second 0"),
+        Picture(hexagons_svg(real_s, simulated_s, axes, "pairs"), "Pairs of delays; darker is more jobs"),
+    )

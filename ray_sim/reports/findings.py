@@ -20,10 +20,8 @@ from ray_sim.reports.compare import (
     default_metric,
     lower_is_better,
 )
-from ray_sim.reports.interval_text import interval_text
-from ray_sim.reports.statistics import ROUNDING, mean_interval
+from ray_sim.reports.statistics import ROUNDING, interval_text, mean_interval, metric_range
 from ray_sim.reports.tables import Place, RunRow, sweep_table
-from ray_sim.reports.value_range import metric_range
 
 _RUNS = {"policy": pl.String(), "seed": pl.Int64(), "value": pl.Float64(), "completed": pl.Int64()}
 

@@ -10,8 +10,8 @@ from ray_sim.model.html import table_html
 from ray_sim.model.readable import duration, number
 from ray_sim.reports.breakdown import Breakdown, JobComparison
 from ray_sim.reports.compare import GroupComparison, PolicyComparison, in_seconds
-from ray_sim.reports.interval_text import bracketed
 from ray_sim.reports.page import Cell, Table, frame_table
+from ray_sim.reports.statistics import bracketed
 from ray_sim.reports.sweep_report import DURATIONS
 from ray_sim.reports.tables import KEYS, best_value, sweep_headings
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
-from ray_sim.reports.shape_check import Check
 from ray_sim.reports.shape_samples import Comparison, Test
+from ray_sim.reports.statements import Check
 from ray_sim.reports.statistics import (
     LEVEL,
     ConfidenceInterval,

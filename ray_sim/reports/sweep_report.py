@@ -7,23 +7,33 @@ docs/reports.md describes them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+import numpy as np
 import polars as pl
 
+from ray_sim.model.readable import number
+from ray_sim.model.result import JobStatus
 from ray_sim.model.units import FloatArray
-from ray_sim.reports.findings import PlaceComparison, certificate_text, findings
-from ray_sim.reports.page import Page, Picture, Section, Table, frame_table, without_constants
-from ray_sim.reports.plots import bars_svg, jct_cdf_svg
-from ray_sim.reports.sweep_sections import (
-    OWNERS,
-    PlaceData,
-    class_pictures,
-    fairness_table,
-    place_charts,
-    reject_table,
-    verdict_table,
+from ray_sim.reports.box_plots import box_plot_svg
+from ray_sim.reports.compare import PolicyComparison
+from ray_sim.reports.findings import PlaceComparison, certificate_text, findings, percent_text
+from ray_sim.reports.page import (
+    Cell,
+    Chart,
+    Line,
+    Page,
+    Picture,
+    Section,
+    Table,
+    frame_table,
+    line_chart,
+    timeline_lines,
+    without_constants,
 )
+from ray_sim.reports.plots import bars_svg, jct_cdf_svg
+from ray_sim.reports.statistics import interval_text
 from ray_sim.reports.tables import (
     KEYS,
     Place,
@@ -35,6 +45,32 @@ from ray_sim.reports.tables import (
     sweep_headings,
     sweep_table,
 )
+
+MOST_CLASSES = 6
+"""Virtual clusters, and users, in the box plots; those with the most jobs."""
+
+_SIZES = (1.0, 4.0, 8.0)
+_SIZE_LABELS = ("1 GPU or less", "2 to 4 GPUs", "5 to 8 GPUs", "more than 8 GPUs")
+OWNERS = ("vc", "user")
+"""Columns of those to whom jobs belong, among whom a scheduler may be fair."""
+
+PLACE_COLUMNS = ("vc", "user", "num_gpus", "submit_s", "duration_s", "jct_s", "status")
+"""Columns of jobs.parquet that these parts use."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceData:
+    """Results of the finished runs of one place."""
+
+    jct_s: Mapping[str, FloatArray]
+    """JCTs by policy, all seeds together, ascending, in seconds."""
+    jobs: pl.DataFrame | None = None
+    """Jobs of all runs: `PLACE_COLUMNS` and ``policy``."""
+    timelines: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    """Timeline of the first seed of each policy."""
+    seeds: Collection[int | None] = ()
+    """Seeds of these timelines; None of a run that depends on no seed."""
+
 
 Places = Iterable[tuple[Place, PlaceData]]
 """Results by place, read one after the other, so that memory holds those of one place."""
@@ -183,3 +219,146 @@ def _pictures(name: str, means: pl.DataFrame, jct_s: Mapping[str, FloatArray]) -
 
 def _listing(configurations: pl.DataFrame) -> Table:
     return frame_table(configurations, {**_CONFIGURATION, "hash": "hash", "directory": "directory"})
+
+
+def verdict_table(place: PlaceComparison) -> Table | None:
+    """Means with intervals, and paired differences to the best policy; None with fewer than two policies."""
+    compared, text = place.comparison, place.text
+    if compared is None:
+        return None
+    best = compared.baseline
+    title = "best mean" if compared.common_seeds else "baseline"
+    changes = {best: ("-", "-", title)} | {each.policy: _change(each, text) for each in compared.policies}
+    marked = best if compared.common_seeds else None
+    lines = []
+    for policy, change in changes.items():
+        values = place.values[policy]
+        numbers = [text(float(np.mean(values))), place.interval(policy), *change[:2], number(len(values))]
+        cells = [Cell(each, True, policy == marked and index == 0) for index, each in enumerate(numbers)]
+        lines.append((Cell(policy), Cell(change[2]), *cells))
+    return Table(
+        columns=("policy", "verdict", place.name, "95 % interval", f"minus {best}", "in %", "seeds"),
+        rows=tuple(lines),
+        note=f"Differences to {best} are paired over seeds, in brackets their 95 % intervals; verdicts at "
+        "5 % after Holm's correction, as by ray-sim compare.",
+    )
+
+
+def _change(each: PolicyComparison, text: Callable[[float], str]) -> tuple[str, str, str]:
+    """Difference to the baseline, the same in percent, and the verdict."""
+    if each.difference is None or each.relative_percent is None:
+        return "-", "-", str(each.verdict)
+    difference = f"{text(each.difference)} ({interval_text(each.interval, each.pairs, text)})"
+    return difference, percent_text(each), str(each.verdict)
+
+
+def reject_table(rows: Sequence[RunRow]) -> Table | None:
+    """Jobs that did not complete by policy and reason, as means over seeds; None if all completed."""
+    counts: dict[str, list[Mapping[str, int]]] = {}
+    for row in rows:
+        counts.setdefault(row.policy, []).append(row.summary.reasons)
+    reasons = list(dict.fromkeys(reason for each in counts.values() for found in each for reason in found))
+    if not reasons:
+        return None
+    lines = tuple(
+        (
+            Cell(policy),
+            *(
+                Cell(number(float(np.mean([each.get(reason, 0) for each in found]))), True)
+                for reason in reasons
+            ),
+        )
+        for policy, found in counts.items()
+    )
+    return Table(("policy", *reasons), lines, "Jobs that did not complete, by reason: means over seeds.")
+
+
+def class_pictures(name: str, jobs: pl.DataFrame) -> list[Picture]:
+    """Box plots of completion times by number of GPUs, by vc and by user where the workload has any."""
+    done = jobs.filter(pl.col("status") == JobStatus.COMPLETED)
+    pictures = [Picture(box_plot_svg(jct_by_size(jobs), f"box-size-{name}"), "JCT by size of job")]
+    for column in OWNERS:
+        counts = done.drop_nulls(column).group_by(column).len()
+        most = counts.sort(["len", column], descending=[True, False])
+        if most.height > 1:
+            owners = most[column].head(MOST_CLASSES).to_list()
+            groups = _groups(done.with_columns(label=column), owners)
+            the_most = f", the {MOST_CLASSES} with most jobs" if most.height > MOST_CLASSES else ""
+            svg = box_plot_svg(groups, f"box-{column}-{name}")
+            pictures.append(Picture(svg, f"JCT by {column}{the_most}"))
+    return pictures
+
+
+def jct_by_size(jobs: pl.DataFrame) -> dict[str, dict[str, FloatArray]]:
+    """JCTs in seconds of the completed jobs by number of GPUs and policy; sizes without jobs are left out."""
+    done = jobs.filter(pl.col("status") == JobStatus.COMPLETED)
+    index = np.searchsorted(_SIZES, done["num_gpus"].to_numpy(), side="left")
+    by_size = done.with_columns(label=pl.Series(np.array(_SIZE_LABELS)[index], dtype=pl.String))
+    present = set(by_size["label"])
+    return _groups(by_size, [label for label in _SIZE_LABELS if label in present])
+
+
+def _groups(jobs: pl.DataFrame, labels: Sequence[str]) -> dict[str, dict[str, FloatArray]]:
+    """JCTs by class and policy, in the order of appearance of the policies."""
+    policies = jobs["policy"].unique(maintain_order=True).to_list()
+    parts = {key: part["jct_s"].to_numpy() for key, part in jobs.group_by("label", "policy")}
+    empty = np.zeros(0)
+    return {label: {policy: parts.get((label, policy), empty) for policy in policies} for label in labels}
+
+
+def fairness_table(jobs: pl.DataFrame, owner: str) -> Table | None:
+    """Fairness among virtual clusters or users by policy; None with fewer than two of them.
+
+    The progress of an owner is the mean of run time / JCT of the completed jobs. Jain's index of n numbers x
+    is (sum x)^2 / (n sum x^2): 1 if all are equal, 1 / n if one has everything.
+    """
+    done = jobs.filter((pl.col("status") == JobStatus.COMPLETED) & (pl.col("jct_s") > 0)).drop_nulls(owner)
+    if done[owner].n_unique() < 2:
+        return None
+    progress = pl.col("duration_s") / pl.col("jct_s")
+    by_owner = done.group_by("policy", owner, maintain_order=True).agg(progress.mean().alias("progress"))
+    lines = []
+    for (policy,), part in by_owner.group_by("policy", maintain_order=True):
+        x = part["progress"].to_numpy()
+        worst = part.sort("progress", owner).row(0, named=True)
+        squares = len(x) * float((x**2).sum())
+        index = float(x.sum()) ** 2 / squares if squares else None
+        texts = [(number(len(x)), True), (number(index), True), (str(worst[owner]), False)]
+        cells = [Cell(*each) for each in texts]
+        lines.append((Cell(str(policy)), *cells, Cell(number(float(worst["progress"])), True)))
+    return Table(
+        ("policy", f"{owner}s", "Jain's index", f"slowest {owner}", "its progress"),
+        tuple(lines),
+        f"Progress of a {owner}: mean of run time / JCT of the completed jobs. "
+        "Jain's index is 1 if all are equal.",
+    )
+
+
+def place_charts(data: PlaceData) -> list[Chart]:
+    """Queue length and use of each resource over time by policy, of the first seed."""
+    timelines = data.timelines
+    if not timelines:
+        return []
+    focus_s = None if data.jobs is None else float(str(data.jobs["submit_s"].max() or 0.0))
+    columns = {"waiting": "Jobs waiting"}
+    names = list(dict.fromkeys(name for each in timelines.values() for name in each.columns))
+    columns |= {name: f"{name.removeprefix('used_')} in use" for name in names if name.startswith("used_")}
+    charts = []
+    for column, caption in columns.items():
+        lines: dict[str, Line] = {}
+        for policy, timeline in timelines.items():
+            if column in timeline.columns and timeline[column].sum():
+                lines |= timeline_lines(timeline, {column: policy})
+        if lines:
+            charts.append(line_chart(caption, _seeds_text(data.seeds), lines, focus_s=focus_s))
+    return charts
+
+
+def _seeds_text(seeds: Collection[int | None]) -> str:
+    """Name the seeds of the timelines, e.g. "of seed 0"; empty if no run depends on a seed."""
+    named = sorted(seed for seed in seeds if seed is not None)
+    if not named:
+        return ""
+    if len(named) == 1:
+        return f"of seed {named[0]}"
+    return f"of the first seed of each policy, {named[0]} to {named[-1]}"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ray_sim.cli import bench, main
-from ray_sim.cli.scenario_options import OPTIONS
+from ray_sim.cli.options import OPTIONS
 from ray_sim.experiments.scenario import AuditSpec, Scenario, Spec, TrimSpec, WorkloadSpec
 from tests.command_line import RAY_SIM, WEEK, answer, complaint
 

@@ -25,8 +25,7 @@ from ray_sim.reports.history.explanation_text import (
     others_rows,
     part_rows,
 )
-from ray_sim.reports.history.free_capacity import FreeCapacity, free_capacity
-from ray_sim.reports.history.holdings import History, read_history
+from ray_sim.reports.history.holdings import FreeCapacity, History, free_capacity, read_history
 from ray_sim.reports.run_report import run_page
 from ray_sim.reports.submission_times import utc_text
 from tests import history

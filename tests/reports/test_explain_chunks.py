@@ -10,7 +10,7 @@ from ray_sim.engine.world import World
 from ray_sim.experiments.explain import facts_of
 from ray_sim.reports.history.explanation_text import event_rows
 from ray_sim.reports.history.holdings import read_history
-from ray_sim.reports.history.waits import find_waits
+from ray_sim.reports.history.reasons import find_waits
 from tests.chunk_worlds import CLOUD, EDGE, ChunkJob, Server, chunk_world
 from tests.proofs import instances
 from tests.random_worlds import server_changes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ray_sim.model.html import facts_html, table_html
 from ray_sim.model.readable import duration, number
 from ray_sim.reports.compare import in_seconds
-from ray_sim.reports.interval_text import bracketed, interval_text
+from ray_sim.reports.statistics import bracketed, interval_text
 
 if TYPE_CHECKING:
     from ray_sim.experiments.capacity.report import PlanReport, Point, PolicyPlan

@@ -15,8 +15,7 @@ from ray_sim.experiments.capacity.proof import Bound
 from ray_sim.experiments.capacity.request import PlanRequest
 from ray_sim.experiments.capacity.search import within
 from ray_sim.experiments.sweep import SweepReport
-from ray_sim.reports.statistics import ConfidenceInterval, mean_interval
-from ray_sim.reports.value_range import metric_range
+from ray_sim.reports.statistics import ConfidenceInterval, mean_interval, metric_range
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from ray_sim.experiments.results.result_files import read_summary, read_timing
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.reports.shape_samples import Samples, X
-from ray_sim.reports.value_range import metric_range
+from ray_sim.reports.statistics import metric_range
 
 TIMING = "timing."
 """Beginning of the metrics that are wall-clock figures, from timing.json."""

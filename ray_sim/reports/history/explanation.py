@@ -11,12 +11,9 @@ import polars as pl
 from ray_sim.kernels.core.arrays import CHUNK, PARAMETER_SERVER, ROLE_NAMES, WORKER
 from ray_sim.model.result import JobStatus
 from ray_sim.model.units import US_PER_S, IntArray
-from ray_sim.reports.history.free_capacity import free_capacity
-from ray_sim.reports.history.holdings import History, read_history
-from ray_sim.reports.history.reason_text import reason_text, rejection_text
-from ray_sim.reports.history.reasons import Explainer, Reason, Stretches
-from ray_sim.reports.history.run_facts import RunFacts
-from ray_sim.reports.history.waits import find_waits, rows_ahead
+from ray_sim.reports.history.explanation_text import reason_text, rejection_text
+from ray_sim.reports.history.holdings import History, RunFacts, free_capacity, read_history
+from ray_sim.reports.history.reasons import Explainer, Reason, Stretches, find_waits, rows_ahead
 from ray_sim.reports.submission_times import first_submission_s, utc_text
 
 MOST_JOBS = 5

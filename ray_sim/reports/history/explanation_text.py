@@ -2,16 +2,183 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ray_sim.model.readable import duration, number, told_apart
 from ray_sim.model.result import JobStatus
 from ray_sim.model.text import shown
-from ray_sim.reports.history.explanation import Explanation, JobEvent, Part, Wait
-from ray_sim.reports.history.reason_text import LABELS
-from ray_sim.reports.history.reasons import Reason
+from ray_sim.model.units import BoolArray, IntArray
+from ray_sim.reports.history.holdings import RunFacts
+from ray_sim.reports.history.reasons import Reason, Stretches
 from ray_sim.reports.submission_times import after_first_text
+
+if TYPE_CHECKING:
+    from ray_sim.reports.history.explanation import Explanation, JobEvent, Part, Wait
+
+
+LABELS = {
+    Reason.NOT_ARRIVED: "not arrived yet",
+    Reason.CHUNKS: "no chunk in progress",
+    Reason.OUTAGE: "servers unavailable",
+    Reason.FULL: "too little free",
+    Reason.FRAGMENTED: "free capacity in pieces",
+    Reason.NO_SERVER: "placement rule finds no servers",
+    Reason.BEHIND: "behind other jobs",
+    Reason.POLICY: "decision of the policy",
+}
+"""Heading of each reason in tables."""
+
+_TASKS = ("worker", "parameter server")
+"""Tasks of each role."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonText:
+    """Text on one part of a wait."""
+
+    cause: str
+    """Sentence without demand and free capacity."""
+    needs: str = ""
+    """Demand of the job, e.g. ``8 gpu, 32 cpu``; empty where the reason is not capacity."""
+    free: str = ""
+    """Free capacity of the same resources on the job's servers; empty as `needs`."""
+    servers: str = ""
+    """Number of these servers, their vc, and how many are unavailable; empty as `needs`."""
+
+    @property
+    def sentence(self) -> str:
+        """All of it in one line."""
+        if not self.needs:
+            return self.cause
+        return f"{self.cause}: needs {self.needs}; free: {self.free} on {self.servers}"
+
+
+def reason_text(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_server: bool) -> ReasonText:
+    """Text on one part of a wait.
+
+    Parameters
+    ----------
+    one_server : whether the policy's placement rule gives the job one server
+    """
+    cause = _cause(facts, job, stretches, n, one_server=one_server)
+    reason = Reason(int(stretches.reason[n]))
+    if facts.chunked or reason is Reason.NOT_ARRIVED:
+        return ReasonText(cause)
+    needs, free = _amounts(facts, facts.whole_demand(job), stretches.free[n])
+    servers = _servers(facts, job, facts.eligible(job), int(stretches.unavailable[n]))
+    return ReasonText(cause, needs, free, servers)
+
+
+def _cause(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_server: bool) -> str:
+    match Reason(int(stretches.reason[n])):
+        case Reason.NOT_ARRIVED:
+            return "announced; it has not arrived yet"
+        case Reason.CHUNKS:
+            return (
+                "no chunk makes progress: they upload, wait on workers, or are not dispatched; "
+                "the results do not tell which"
+            )
+        case Reason.FULL | Reason.OUTAGE if facts.chunked:
+            return _parameter_server_cause(facts, job, unavailable=int(stretches.unavailable[n]))
+        case Reason.OUTAGE if stretches.unavailable[n] == facts.eligible(job).sum():
+            return "no server is available; together they would be enough"
+        case Reason.OUTAGE:
+            return "too little is free; with the unavailable servers it would be enough"
+        case Reason.FULL:
+            return f"too little is free in {'its vc' if facts.partitions else 'the cluster'}"
+        case Reason.FRAGMENTED:
+            return f"free capacity is in pieces, {_fitting(facts.arrays.gang[job], stretches.tasks[n])}"
+        case Reason.NO_SERVER:
+            where = "on several servers, on no single one" if one_server else "for all its tasks"
+            does = "gives it a single server" if one_server else "finds no servers for them"
+            return f"there is room {where}; placement rule {facts.placement} {does}"
+        case Reason.BEHIND if stretches.ahead[n] == 0:
+            return "there is room, but a job before it in the queue does not fit, and no job passes that one"
+        case Reason.BEHIND:
+            jobs = f"{int(stretches.ahead[n]):,} waiting job{'s' if stretches.ahead[n] != 1 else ''}"
+            strict = "; no job passes one that does not fit" if facts.strict else ""
+            return f"there is room, but {jobs} started first{strict}"
+        case Reason.POLICY:
+            return "there is room, and the policy does not start it yet"
+
+
+def _parameter_server_cause(facts: RunFacts, job: int, *, unavailable: int) -> str:
+    """Sentence on a chunked job for which no parameter server is free."""
+    serving = facts.serving(job)
+    if not serving.any():
+        return "its partition has no parameter server"
+    where = _servers(facts, job, serving, unavailable)
+    return f"no parameter server for it is free on {where}; its chunks may upload or wait on workers too"
+
+
+def _fitting(gang: IntArray, fitting: IntArray) -> str:
+    """Clause on the first role whose tasks do not all fit; if each role fits, on the roles together."""
+    lacking = np.flatnonzero(fitting < gang)
+    if not len(lacking):
+        return "where its workers and its parameter servers do not fit together"
+    role = int(lacking[0])
+    kind = f"{_TASKS[role]}s" if (gang > 0).sum() > 1 else "tasks"
+    return f"where {int(fitting[role]):,} of {int(gang[role]):,} {kind} fit"
+
+
+def rejection_text(facts: RunFacts, job: int, row: Mapping[str, Any]) -> str:
+    """Sentence on a rejected job, from its row in jobs.parquet."""
+    if row["reason"] != "never_fits":
+        return f"rejected: {_refusal(row) if row.get('refusal') else row['reason']}"
+    eligible = facts.eligible(job)
+    if not eligible.any():
+        return "rejected on arrival: no server belongs to its partition"
+    if facts.chunked:
+        return "rejected on arrival: no worker, or no parameter server, of its partition has enough memory"
+    whole = facts.whole_demand(job)
+    capacity = facts.arrays.capacity[eligible]
+    needs, total, most = _amounts(facts, whole, capacity.sum(axis=0), capacity.max(axis=0))
+    have = f"{_servers(facts, job, eligible)} have {total} when empty"
+    return f"rejected on arrival: needs {needs}; {have}, the largest of them {most}"
+
+
+def _refusal(row: Mapping[str, Any]) -> str:
+    """Why no start was planned for an announced job."""
+    match row["refusal"]:
+        case "sold_out":
+            return "all starts at which it is worth anything were sold out at its birth"
+        case "horizon":
+            return "all starts at which it is worth anything end after the horizon"
+        case "unreported":
+            return "its arrival, or the signal of its duration, was not reported, so no start was planned"
+        case "worthless":
+            return "it is worth nothing even at its earliest end"
+    price, value, failure = told_apart([row[f"best_{name}"] for name in ("price", "value", "failure")])
+    return (
+        f"no start is worth its price: the best, {duration(row['best_start_s'] - row['submit_s'])} after its "
+        f"birth, costs {price}, is worth {value}, and fails with probability {failure}"
+    )
+
+
+def _amounts(facts: RunFacts, whole: IntArray, *others: IntArray) -> list[str]:
+    """Texts such as ``8 gpu, 32 cpu`` of a demand and of other quanta, (R,) each; of what the demand has."""
+    resources = list(facts.resources.items())
+    texts = []
+    for r in np.flatnonzero(whole > 0):
+        name, unit = resources[r]
+        amounts = told_apart([float(each[r] / unit) for each in (whole, *others)])
+        texts.append([f"{amount} {name}" for amount in amounts])
+    return [", ".join(row) for row in zip(*texts, strict=True)] or ["nothing"] * (1 + len(others))
+
+
+def _servers(facts: RunFacts, job: int, servers: BoolArray, unavailable: int = 0) -> str:
+    """Number of these servers, (S,), of a job's partition, e.g. ``2 of 3 servers of vc a, 1 unavailable``."""
+    count = int(servers.sum())
+    some = f"{count - unavailable:,} of " if unavailable else ""
+    where = f" of vc {facts.partitions[int(facts.arrays.job_part[job])]}" if facts.partitions else ""
+    rest = f", {unavailable:,} unavailable" if unavailable else ""
+    return f"{some}{count:,} server{'s' if count != 1 else ''}{where}{rest}"
+
 
 _EVENTS = {
     "submit": "submitted",

@@ -1,0 +1,153 @@
+"""Lists of what there is: `ray-sim policies`, `worlds`, `clusters` and `formats`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Annotated
+
+import typer
+
+from ray_sim.cli.options import Json
+
+
+def _job_options(jobs: Collection[str]) -> str:
+    """World parameters that only these kinds of jobs heed, with their choices."""
+    from ray_sim.engine.kinds.registry import JOB_KINDS
+
+    own = dict.fromkeys(each.parameter for kind in JOB_KINDS if kind.jobs in jobs for each in kind.parameters)
+    names = [f"{p.name} ({', '.join(p.choices)})" if p.choices else p.name for p in own]
+    return f"-w {', '.join(names)}" if names else ""
+
+
+def policies(
+    name: Annotated[str | None, typer.Argument(help="Policy whose parameters to show.")] = None,
+    json_output: Json = False,
+) -> None:
+    """List the policies, or the parameters of one.
+
+    Example: ray-sim policies las
+    """
+    from ray_sim.cli.console import print_json, print_rows, print_table
+    from ray_sim.model.errors import UnknownNameError
+    from ray_sim.policies.registry import policy_infos
+
+    infos = {each.name: each for each in policy_infos()}
+    if name is not None and name not in infos:
+        raise UnknownNameError("policy", name, infos)
+    if json_output:
+        print_json([each.to_dict() for each in infos.values()] if name is None else infos[name].to_dict())
+    elif name is None:
+        print_table(
+            ["policy", "jobs", "rule", "required options", "definition"],
+            [
+                (each.name, ", ".join(each.jobs), each.summary, each.needs, each.section)
+                for each in infos.values()
+            ],
+            title="ray-sim run --workload FILE --cluster NAME --policy POLICY [required options]",
+        )
+    else:
+        chosen = infos[name]
+        print_rows(
+            [
+                ("definition", chosen.section or "not stated"),
+                ("jobs", ", ".join(chosen.jobs)),
+                ("required options", chosen.needs or "none"),
+                *[("options of its jobs", text) for text in [_job_options(chosen.jobs)] if text],
+                ("sees", ", ".join(["arrivals", "demands", *chosen.sees])),
+            ]
+        )
+        print_table(
+            ["parameter", "type", "default", "unit", "range", "meaning"],
+            [
+                (p.name, p.kind, p.default, p.unit, p.range_text or ", ".join(p.choices), p.meaning)
+                for p in chosen.parameters
+            ],
+            title=f"{chosen.name}: {chosen.summary}",
+        )
+
+
+def worlds(
+    truth: Annotated[
+        str | None, typer.Argument(help="Value of -w truth= whose parameters to show.", metavar="[TRUTH]")
+    ] = None,
+    json_output: Json = False,
+) -> None:
+    """List the world parameters with meaning, unit and default, all or those that one truth heeds.
+
+    Example: ray-sim worlds a_online
+    """
+    from ray_sim.cli.console import print_json, print_table
+    from ray_sim.engine.kinds.registry import JOB_KINDS
+    from ray_sim.engine.world_parameters import heeding
+    from ray_sim.experiments.inputs.server_files import WORLD
+    from ray_sim.model.errors import UnknownNameError
+
+    known = [kind.truth for kind in JOB_KINDS]
+    if truth is not None and truth not in known:
+        raise UnknownNameError("truth", truth, known)
+    listed = [(each, heeding(each)) for each in WORLD if truth is None or truth in heeding(each)]
+    if json_output:
+        print_json([{**each.to_dict(), "truths": truths} for each, truths in listed])
+        return
+    print_table(
+        ["parameter", "type", "default", "unit", "range", "truth", "meaning"],
+        [
+            (
+                each.name,
+                each.kind,
+                each.default,
+                each.unit,
+                each.range_text or ", ".join(each.choices),
+                "all" if truths == known else ", ".join(truths),
+                each.meaning,
+            )
+            for each, truths in listed
+        ],
+        title="ray-sim run ... -w PARAMETER=VALUE",
+    )
+
+
+def clusters(json_output: Json = False) -> None:
+    """List the bundled clusters: servers, resources and purpose.
+
+    Example: ray-sim clusters
+    """
+    from ray_sim.cli.console import print_json, print_table
+    from ray_sim.experiments.cluster_summary import describe_cluster, purpose
+    from ray_sim.experiments.inputs.cluster_file import bundled_clusters, load_cluster
+
+    found = [(describe_cluster(load_cluster(path)), purpose(path)) for path in bundled_clusters().values()]
+    if json_output:
+        print_json([{**facts.to_dict(), "purpose": text} for facts, text in found])
+        return
+    print_table(
+        ["cluster", "servers", "resources", "purpose"],
+        [
+            (
+                facts.name,
+                facts.servers,
+                ", ".join(f"{total:,.15g} {name}" for name, total in facts.capacity.items()),
+                text,
+            )
+            for facts, text in found
+        ],
+        title="ray-sim run --workload FILE --cluster CLUSTER",
+    )
+
+
+def formats(json_output: Json = False) -> None:
+    """List the trace formats that convert reads: source, files and page of the guide.
+
+    Example: ray-sim formats
+    """
+    from ray_sim.cli.console import print_json, print_table
+    from workloads.formats.registry import FORMATS
+
+    if json_output:
+        print_json([each.to_dict() for each in FORMATS.values()])
+        return
+    print_table(
+        ["format", "source", "files", "page"],
+        [(each.name, each.source, each.files, each.page) for each in FORMATS.values()],
+        title="ray-sim convert FORMAT FILES -o OUT.parquet",
+    )
