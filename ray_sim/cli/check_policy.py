@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ray_sim.cli.console import print_json, print_line, say
 from ray_sim.cli.options import Json, Params
 
 
@@ -25,7 +26,6 @@ def check_policy(
 
     Example: ray-sim check-policy mypolicy:ShortestFirst
     """
-    from ray_sim.cli.console import print_json, print_line, say
     from ray_sim.contract.outcome import Verdict
     from ray_sim.experiments.policy_check.parent import policy_check
 

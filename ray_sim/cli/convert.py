@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ray_sim.cli.console import print_json, print_rows, progress, say
 from ray_sim.cli.options import Json, Out
 
 
@@ -60,7 +61,6 @@ def convert(
 
     Example: ray-sim convert philly-csv philly.csv.gz -o philly.parquet
     """
-    from ray_sim.cli.console import print_json, print_rows, progress, say
     from ray_sim.experiments.conversion import convert_files
 
     began = time.perf_counter()

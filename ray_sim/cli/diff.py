@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ray_sim.cli.console import exact, print_frame, print_json, print_rows, print_table
 from ray_sim.cli.options import Json
+from ray_sim.model.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,9 +41,7 @@ def diff(
 
     Example: ray-sim diff runs/fifo-1a2b other.csv --start fifo_start_s --finish fifo_finish_s
     """
-    from ray_sim.cli.console import print_json
     from ray_sim.experiments.real_delays import compare_real_delays
-    from ray_sim.model.errors import InvalidInputError
 
     if trace == (other is not None):
         raise InvalidInputError("diff: compares RUN with either OTHER or --trace; name one of them")
@@ -59,7 +59,6 @@ def diff(
 
 def _diff_tables(here: Path, other: Path, start: str, finish: str) -> JobDiff:
     from ray_sim.experiments.results.result_files import read_table
-    from ray_sim.model.errors import InvalidInputError
     from ray_sim.reports.diff import diff_jobs, read_job_times
     from workloads.sources import require_regular
 
@@ -74,8 +73,6 @@ def _diff_tables(here: Path, other: Path, start: str, finish: str) -> JobDiff:
 
 def _print_diff(found: JobDiff, here: Path, other: Path) -> None:
     from dataclasses import astuple
-
-    from ray_sim.cli.console import exact, print_rows, print_table
 
     counts = found.to_dict()
     names = {"compared": "jobs compared", "differing": "differing"}
@@ -93,7 +90,6 @@ def _print_diff(found: JobDiff, here: Path, other: Path) -> None:
 def _print_delays(delays: RealDelays) -> None:
     import polars as pl
 
-    from ray_sim.cli.console import print_frame, print_rows
     from ray_sim.reports.delays import PART_HEADINGS, WAITED_HEADINGS, parts_frame
 
     found = delays.found

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from ray_sim.cli.options import Json, Out
+from ray_sim.cli.console import print_json, print_rows, progress
+from ray_sim.cli.options import DrawSeed, Json, Out
 
 
 def _list_profiles(asked: bool) -> None:
     if not asked:
         return
-    from ray_sim.cli.console import print_rows
     from ray_sim.experiments.inputs.announcement_file import (
         ANNOUNCEMENT_PROFILES,
         load_announcement_draws,
@@ -37,7 +37,7 @@ def enrich(
             help="Bundled profile (see --list), or a YAML file by path; repeat it for several layers.",
         ),
     ],
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
+    seed: DrawSeed = 0,
     feasible_only: Annotated[
         bool, typer.Option("--feasible-only", help="Leave out infeasible jobs; they are counted.")
     ] = False,
@@ -71,7 +71,6 @@ def enrich(
 
     Example: ray-sim enrich philly.parquet -o training.parquet --profile pd_ors --seed 1
     """
-    from ray_sim.cli.console import print_json, print_rows, progress
     from ray_sim.experiments.inputs.cluster_file import load_cluster
     from ray_sim.experiments.inputs.layer_file import load_profiles
     from workloads.layers.fill import fill_file

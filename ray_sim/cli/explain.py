@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ray_sim.cli.console import print_json, print_rows, print_table
 from ray_sim.cli.options import Json
 
 LONGEST = 10
@@ -22,7 +23,6 @@ def explain(
 
     Example: ray-sim explain runs/fifo-1a2b application_1506638472019_10258
     """
-    from ray_sim.cli.console import print_json, print_rows, print_table
     from ray_sim.experiments.explain import explain_job
     from ray_sim.reports.history import explanation_text as text
 
@@ -44,8 +44,6 @@ def explain(
 
 def _print_title(title: str, number: int, chosen: str) -> None:
     """Print a heading, and which of the entries below it are shown if not all."""
-    from ray_sim.cli.console import print_rows
-
     hidden = f" (the {chosen} {LONGEST} of {number:,}; --json has all)" if number > LONGEST else ""
     print_rows([("", "")])
     print_rows([(f"{title}{hidden}", "")])

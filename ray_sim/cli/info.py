@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ray_sim.cli.console import announcer, print_json, print_rows, say
 from ray_sim.cli.options import Json
 from ray_sim.model.errors import InvalidInputError
 
@@ -63,8 +64,6 @@ def info(
 
     Example: ray-sim info philly.parquet --cluster philly
     """
-    from ray_sim.cli.console import print_json, print_rows, say
-
     facts: WorkloadInfo | ClusterSummary | StoredRun | SweepInfo | OptimumInfo
     if optimum:
         found = _optimum(source, cluster, world or [], time_limit_s, node_limit, quiet=json_output)
@@ -84,7 +83,6 @@ def info(
 def _optimum(
     source: str, cluster: str | None, world: list[str], time_limit_s: float, node_limit: int, *, quiet: bool
 ) -> OptimumInfo:
-    from ray_sim.cli.console import announcer
     from ray_sim.experiments.inputs.cluster_file import load_cluster
     from ray_sim.experiments.scenario import key_values
     from ray_sim.experiments.utility_optimum import describe_optimum

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ray_sim.cli.console import print_json, print_list, print_rows, print_table
 from ray_sim.cli.options import Json
+from ray_sim.model.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from ray_sim.model.parameters import Parameter
 
 
 def _job_options(jobs: Collection[str]) -> str:
@@ -19,6 +24,12 @@ def _job_options(jobs: Collection[str]) -> str:
     return f"-w {', '.join(names)}" if names else ""
 
 
+def _facts(parameter: Parameter) -> tuple[object, ...]:
+    """Name, type, default, unit and range of a parameter."""
+    among = parameter.range_text or ", ".join(parameter.choices)
+    return parameter.name, parameter.kind, parameter.default, parameter.unit, among
+
+
 def policies(
     name: Annotated[str | None, typer.Argument(help="Policy whose parameters to show.")] = None,
     json_output: Json = False,
@@ -27,8 +38,6 @@ def policies(
 
     Example: ray-sim policies las
     """
-    from ray_sim.cli.console import print_json, print_rows, print_table
-    from ray_sim.model.errors import UnknownNameError
     from ray_sim.policies.registry import policy_infos
 
     infos = {each.name: each for each in policy_infos()}
@@ -58,10 +67,7 @@ def policies(
         )
         print_table(
             ["parameter", "type", "default", "unit", "range", "meaning"],
-            [
-                (p.name, p.kind, p.default, p.unit, p.range_text or ", ".join(p.choices), p.meaning)
-                for p in chosen.parameters
-            ],
+            [(*_facts(each), each.meaning) for each in chosen.parameters],
             title=f"{chosen.name}: {chosen.summary}",
         )
 
@@ -76,34 +82,23 @@ def worlds(
 
     Example: ray-sim worlds a_online
     """
-    from ray_sim.cli.console import print_json, print_table
     from ray_sim.engine.kinds.registry import JOB_KINDS
     from ray_sim.engine.world_parameters import heeding
     from ray_sim.experiments.inputs.server_files import WORLD
-    from ray_sim.model.errors import UnknownNameError
 
     known = [kind.truth for kind in JOB_KINDS]
     if truth is not None and truth not in known:
         raise UnknownNameError("truth", truth, known)
     listed = [(each, heeding(each)) for each in WORLD if truth is None or truth in heeding(each)]
-    if json_output:
-        print_json([{**each.to_dict(), "truths": truths} for each, truths in listed])
-        return
-    print_table(
+    print_list(
+        ({**each.to_dict(), "truths": truths} for each, truths in listed),
         ["parameter", "type", "default", "unit", "range", "truth", "meaning"],
         [
-            (
-                each.name,
-                each.kind,
-                each.default,
-                each.unit,
-                each.range_text or ", ".join(each.choices),
-                "all" if truths == known else ", ".join(truths),
-                each.meaning,
-            )
+            (*_facts(each), "all" if truths == known else ", ".join(truths), each.meaning)
             for each, truths in listed
         ],
-        title="ray-sim run ... -w PARAMETER=VALUE",
+        "ray-sim run ... -w PARAMETER=VALUE",
+        as_json=json_output,
     )
 
 
@@ -112,15 +107,12 @@ def clusters(json_output: Json = False) -> None:
 
     Example: ray-sim clusters
     """
-    from ray_sim.cli.console import print_json, print_table
     from ray_sim.experiments.cluster_summary import describe_cluster, purpose
     from ray_sim.experiments.inputs.cluster_file import bundled_clusters, load_cluster
 
     found = [(describe_cluster(load_cluster(path)), purpose(path)) for path in bundled_clusters().values()]
-    if json_output:
-        print_json([{**facts.to_dict(), "purpose": text} for facts, text in found])
-        return
-    print_table(
+    print_list(
+        ({**facts.to_dict(), "purpose": text} for facts, text in found),
         ["cluster", "servers", "resources", "purpose"],
         [
             (
@@ -131,7 +123,8 @@ def clusters(json_output: Json = False) -> None:
             )
             for facts, text in found
         ],
-        title="ray-sim run --workload FILE --cluster CLUSTER",
+        "ray-sim run --workload FILE --cluster CLUSTER",
+        as_json=json_output,
     )
 
 
@@ -140,14 +133,12 @@ def formats(json_output: Json = False) -> None:
 
     Example: ray-sim formats
     """
-    from ray_sim.cli.console import print_json, print_table
     from workloads.formats.registry import FORMATS
 
-    if json_output:
-        print_json([each.to_dict() for each in FORMATS.values()])
-        return
-    print_table(
+    print_list(
+        (each.to_dict() for each in FORMATS.values()),
         ["format", "source", "files", "page"],
         [(each.name, each.source, each.files, each.page) for each in FORMATS.values()],
-        title="ray-sim convert FORMAT FILES -o OUT.parquet",
+        "ray-sim convert FORMAT FILES -o OUT.parquet",
+        as_json=json_output,
     )

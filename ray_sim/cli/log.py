@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ray_sim.cli.console import print_json, print_rows, say
 from ray_sim.cli.options import Json
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ def log(
 
     Example: ray-sim log results/monday results/tuesday --experiment week
     """
-    from ray_sim.cli.console import print_json, print_rows, say
-
     logged = _log(directories, experiment)
     if json_output:
         print_json(logged.to_dict())

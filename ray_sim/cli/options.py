@@ -37,6 +37,17 @@ MaxInFlight = Annotated[
 ]
 """Limit on the configurations that Ray has at a time; None is that of `fan_out`."""
 
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Few jobs and one seed: does everything run? No verdicts.")
+]
+"""Flag: whether to run a small part without verdicts."""
+
+DrawSeed = Annotated[int, typer.Option(min=0, help="Seed of the draw.")]
+"""Seed of what a command draws at random."""
+
+ServersOf = Annotated[str, typer.Argument(help="Bundled cluster, or its YAML or CSV file.")]
+"""Cluster by name or file."""
+
 StopAfter = Annotated[
     float | None,
     typer.Option(

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ray_sim.cli.console import print_json, print_rows, print_text
 from ray_sim.cli.options import Json, Out
 
 MOST_FINDINGS = 4
@@ -22,7 +23,6 @@ def report(
 
     Example: ray-sim report results/demo -o report.html
     """
-    from ray_sim.cli.console import print_json, print_rows, print_text
     from ray_sim.experiments.report import write_report
 
     written = write_report(directory, out)

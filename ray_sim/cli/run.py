@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ray_sim.cli.console import announcer, print_json, print_rows, progress, say
 from ray_sim.cli.options import Json, StopAfter, takes_scenario
+from ray_sim.interruption import interruptible
 
 if TYPE_CHECKING:
     from ray_sim.experiments.scenario import Scenario
@@ -38,10 +40,8 @@ def run(
 
     Example: ray-sim run --workload philly.parquet --cluster philly --policy las -p placement=consolidate
     """
-    from ray_sim.cli.console import announcer, print_json, print_rows, progress, say
     from ray_sim.experiments.prepare import prepare
     from ray_sim.experiments.run import run_to_directory
-    from ray_sim.interruption import interruptible
     from ray_sim.model.errors import RunStoppedError
     from ray_sim.reports.tables import summary_rows
     from workloads.describe import tally_rows

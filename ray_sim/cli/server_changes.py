@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from ray_sim.cli.options import Json, Out
+from ray_sim.cli.console import print_facts
+from ray_sim.cli.options import DrawSeed, Json, Out, ServersOf
 
 
 def failures(
-    cluster: Annotated[str, typer.Argument(help="Bundled cluster, or its YAML or CSV file.")],
+    cluster: ServersOf,
     out: Out,
     mtbf_s: Annotated[
         float, typer.Option("--mtbf-s", help="Mean seconds from a server's repair to its next failure.")
@@ -18,7 +19,7 @@ def failures(
     repair_s: Annotated[float, typer.Option("--repair-s", help="Mean seconds of a repair.")],
     until_s: Annotated[float, typer.Option("--until-s", help="No failure at or after this second.")],
     from_s: Annotated[float, typer.Option("--from-s", help="No failure before this second.")] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
+    seed: DrawSeed = 0,
     json_output: Json = False,
 ) -> None:
     """Draw random failures of a cluster's servers, for -w availability=FILE.
@@ -27,27 +28,19 @@ def failures(
 
     Example: ray-sim failures pool-368 --mtbf-s 1e6 --repair-s 14400 --until-s 2.5e6 -o failures.csv
     """
-    from ray_sim.cli.console import print_json, print_rows
     from ray_sim.experiments.inputs.availability_file import draw_failures, write_failures
     from ray_sim.experiments.inputs.cluster_file import load_cluster
 
     servers = load_cluster(cluster)
     drawn = draw_failures(servers, mtbf_s, repair_s, from_s, until_s, seed)
     write_failures(out, servers, drawn)
-    facts = {
-        "availability": str(out),
-        "servers": len(servers),
-        "failures": int((~drawn.up).sum()),
-        "seed": seed,
-    }
-    if json_output:
-        print_json(facts)
-    else:
-        print_rows(facts.items())
+    drawn_failures = int((~drawn.up).sum())
+    facts = {"availability": str(out), "servers": len(servers), "failures": drawn_failures, "seed": seed}
+    print_facts(facts, as_json=json_output)
 
 
 def links(
-    cluster: Annotated[str, typer.Argument(help="Bundled cluster, or its YAML or CSV file.")],
+    cluster: ServersOf,
     out: Out,
     every_s: Annotated[
         float, typer.Option("--every-s", help="Mean seconds from the end of a slow span to the next.")
@@ -56,7 +49,7 @@ def links(
     bandwidth: Annotated[float, typer.Option(help="Share of the nominal bandwidth in a slow span.")],
     until_s: Annotated[float, typer.Option("--until-s", help="No slow span begins at or after this second.")],
     from_s: Annotated[float, typer.Option("--from-s", help="No slow span begins before this second.")] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
+    seed: DrawSeed = 0,
     json_output: Json = False,
 ) -> None:
     """Draw spans in which servers' network interfaces are slow, for -w links=FILE.
@@ -65,7 +58,6 @@ def links(
 
     Example: ray-sim links toy --every-s 86400 --length-s 3600 --bandwidth 0.1 --until-s 604800 -o links.csv
     """
-    from ray_sim.cli.console import print_json, print_rows
     from ray_sim.experiments.inputs.cluster_file import load_cluster
     from ray_sim.experiments.inputs.links_file import draw_links, write_links
     from ray_sim.experiments.inputs.server_changes import Spans
@@ -73,14 +65,6 @@ def links(
     servers = load_cluster(cluster)
     drawn = draw_links(servers, Spans(every_s, length_s, from_s, until_s), bandwidth, seed)
     write_links(out, servers, drawn)
-    facts = {
-        "links": str(out),
-        "servers": len(servers),
-        "slow spans": len(drawn) // 2,  # each has a beginning and an end
-        "bandwidth": bandwidth,
-        "seed": seed,
-    }
-    if json_output:
-        print_json(facts)
-    else:
-        print_rows(facts.items())
+    slow_spans = len(drawn) // 2  # each has a beginning and an end
+    facts = {"links": str(out), "servers": len(servers), "slow spans": slow_spans}
+    print_facts({**facts, "bandwidth": bandwidth, "seed": seed}, as_json=json_output)

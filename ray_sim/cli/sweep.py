@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from ray_sim.cli.console import announcer, exit_unless, print_json, print_sweep, progress, say
 from ray_sim.cli.options import Address, Json, MaxInFlight, Results, Resume, StopAfter
+from ray_sim.interruption import interruptible
 from ray_sim.model.errors import InvalidInputError
 
 ASK_ABOVE = 1_000
@@ -37,14 +39,12 @@ def sweep(
 
     Example: ray-sim sweep jobs/demo.yaml -o demo/results
     """
-    from ray_sim.cli.console import announcer, print_json, print_sweep, progress, say
     from ray_sim.experiments.results.store import ResultStore
     from ray_sim.experiments.scenario import read_document
-    from ray_sim.experiments.sweep import INTERRUPTED, run_sweep
+    from ray_sim.experiments.sweep import run_sweep
     from ray_sim.experiments.sweep_entries import seeds_warning
     from ray_sim.experiments.sweep_file import has_figure, read_sweep
     from ray_sim.experiments.sweep_info import LiveNote, Standings
-    from ray_sim.interruption import interruptible
 
     announce = announcer(quiet=json_output)
     planned = read_sweep(file)
@@ -74,10 +74,7 @@ def sweep(
         print_sweep(ended)
         if has_figure(read_document(file)):
             say(f"{file} states the shape of a figure; test it with: ray-sim reproduce {file}")
-    if ended.stopped == INTERRUPTED:
-        raise typer.Exit(interruption.exit_code)
-    if not ended.ok:
-        raise typer.Exit(1)
+    exit_unless(ended.ok, ended, interruption)
 
 
 def _confirm(file: str, configurations: int) -> None:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ray_sim.cli.options import Json, Out
+from ray_sim.cli.console import print_json, print_rows, progress
+from ray_sim.cli.options import DrawSeed, Json, Out
 from ray_sim.model.errors import InvalidInputError
 
 
@@ -27,7 +28,7 @@ def synth(
             metavar="FILE", help="Fit the jobs to this workload instead, and print the distance from it."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
+    seed: DrawSeed = 0,
     load_scale: Annotated[float, typer.Option(help="Factor on the arrival rate, 1e-6 to 1e6.")] = 1.0,
     arrivals: Annotated[
         str | None,
@@ -65,7 +66,6 @@ def synth(
 
     Example: ray-sim synth pd_ors -n 50 --horizon 72000 --feasible-only -o drawn.parquet
     """
-    from ray_sim.cli.console import print_json, print_rows, progress
     from ray_sim.experiments.inputs.training_file import load_training_draws, names_training_profile
     from ray_sim.experiments.scenario import check_profile
     from workloads.files import require_other_file, require_replaceable

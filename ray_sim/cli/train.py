@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ray_sim.cli.console import announcer, print_json, print_rows, say
 from ray_sim.cli.options import Address, Json
+from ray_sim.interruption import interruptible
 
 if TYPE_CHECKING:
     from ray_sim.learning.curves import Point
@@ -53,10 +55,8 @@ def train(
 
     Example: ray-sim train harmony train.yaml -o trained (in docs/examples/harmony)
     """
-    from ray_sim.cli.console import announcer, print_json, print_rows, say
     from ray_sim.experiments.scenario import key_values
     from ray_sim.experiments.tracking.training import log_training
-    from ray_sim.interruption import interruptible
     from ray_sim.learning.train import run_training
     from ray_sim.learning.training_plan import read_plan
     from ray_sim.model.errors import RunFailedError
