@@ -20,7 +20,7 @@ from ray_sim.model.distribution import Distribution, distribution
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
 from ray_sim.reports.breakdown import By, classify, quantile_classes
-from ray_sim.reports.page import Facts, Page, Picture, Section, Table, fact_texts, frame_table
+from ray_sim.reports.page import Facts, Page, Picture, Section, fact_texts, frame_table
 from ray_sim.reports.plots import delay_cdf_svg, hexagons_svg
 from ray_sim.reports.rank_correlation import Estimate, RankAgreement, rank_agreement
 
@@ -41,15 +41,12 @@ WORKLOAD_COLUMNS = ("wait_s", "priority", "group_id", "num_tasks", *_CPU)
 """Columns of the workload that the comparison reads, beside those of jobs.parquet."""
 
 
+_SHOWN = [f"{side}.{name}" for side in ("real", "simulated") for name in ("mean", "median", "p90", "p99")]
 PART_HEADINGS = {
     "label": "jobs",
     "jobs": "number",
     "groups": "groups",
-    **{
-        f"{side}.{name}": f"{side} {name}"
-        for side in ("real", "simulated")
-        for name in ("mean", "median", "p90", "p99")
-    },
+    **{name: name.replace(".", " ") for name in _SHOWN},
     "correlation": "rank correlation",
     "constant": "constant per priority",
     "difference": "difference",
@@ -180,15 +177,10 @@ def parts_frame(parts: Iterable[DelayPart]) -> pl.DataFrame:
 def _row(part: DelayPart) -> dict[str, object]:
     samples = {"real": asdict(part.real_s), "simulated": asdict(part.simulated_s)}
     flat = {f"{side}.{name}": value for side, sample in samples.items() for name, value in sample.items()}
-    ranks = {
-        name: estimate_text(estimate)
-        for name, estimate in (
-            ("correlation", part.ranks.simulated),
-            ("constant", part.ranks.constant),
-            ("difference", part.ranks.difference),
-        )
-    }
-    return {"label": part.label, "jobs": part.jobs, "groups": part.groups, **flat, **ranks}
+    ranks = part.ranks
+    found = {"correlation": ranks.simulated, "constant": ranks.constant, "difference": ranks.difference}
+    texts = {name: estimate_text(estimate) for name, estimate in found.items()}
+    return {"label": part.label, "jobs": part.jobs, "groups": part.groups, **flat, **texts}
 
 
 def estimate_text(estimate: Estimate) -> str:
@@ -287,15 +279,14 @@ def delays_page(title: str, subtitle: str, facts: Facts, found: DelayComparison,
         subtitle,
         (
             Section("Jobs", facts=fact_texts(counts), pictures=_pictures(jobs)),
-            *(Section(title, tables=(_table(parts),)) for title, parts in found.tables().items()),
+            *(
+                Section(title, tables=(frame_table(parts_frame(parts), PART_HEADINGS, note=NOTE),))
+                for title, parts in found.tables().items()
+            ),
             Section("Jobs that waited", tables=(waited,)),
             Section("What ran", facts=fact_texts(facts)),
         ),
     )
-
-
-def _table(parts: tuple[DelayPart, ...]) -> Table:
-    return frame_table(parts_frame(parts), PART_HEADINGS, note=NOTE)
 
 
 def _pictures(jobs: pl.DataFrame) -> tuple[Picture, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ray_sim.model.readable import number
 from ray_sim.reports.figure_result import FigureResult, Point, seeds_text
-from ray_sim.reports.page import Cell, Page, Picture, Section, Table
+from ray_sim.reports.page import Cell, Page, Picture, Section, Table, number_cell
 from ray_sim.reports.plots import SVG_IN, axes_with_legend, colour, draw_legend, literal_text, svg_element
 from ray_sim.reports.shapes import JudgedCheck, ShapeVerdict
 from ray_sim.reports.statistics import ConfidenceInterval, interval_text
@@ -46,7 +46,7 @@ def verdict_table(results: Sequence[FigureResult]) -> Table:
     """One row per figure: its checks by verdict, and a remark on missing runs or data; then their sums."""
 
     def row(name: str, counts: Iterable[int], remark: str) -> tuple[Cell, ...]:
-        return (Cell(name), *(Cell(number(count), is_number=True) for count in counts), Cell(remark))
+        return (Cell(name), *map(number_cell, counts), Cell(remark))
 
     rows = [
         row(each.name, (each.count(verdict) for verdict in ShapeVerdict), each.remark) for each in results
@@ -62,11 +62,11 @@ def check_table(check: JudgedCheck) -> Table:
     rows = tuple(
         (
             Cell(each.text),
-            Cell(" / ".join(map(number, each.means)) or "-", is_number=True),
-            Cell(number(each.estimate), is_number=True),
-            Cell(interval_text(each.interval, each.seeds), is_number=True),
-            Cell(number(each.seeds), is_number=True),
-            Cell(number(each.p_holm), is_number=True),
+            number_cell(" / ".join(map(number, each.means)) or None),
+            number_cell(each.estimate),
+            number_cell(interval_text(each.interval, each.seeds)),
+            number_cell(each.seeds),
+            number_cell(each.p_holm),
             Cell(str(each.finding)),
         )
         for each in check.comparisons
@@ -126,8 +126,8 @@ def _choices(result: FigureResult) -> list[Table]:
                 if (found.choice, found.name) == (choice.id, name)
             ]
             counts = [sum(each.verdict is verdict for each in under) for verdict in _UNDER]
-            numbers = (Cell(number(count), is_number=True) for count in counts)
-            rows.append((*map(Cell, (choice.id, choice.ours, name)), *numbers, Cell(choice.source)))
+            begin = map(Cell, (choice.id, choice.ours, name))
+            rows.append((*begin, *map(number_cell, counts), Cell(choice.source)))
     columns = ("choice", "ours", "alternative", *map(str, _UNDER), "source of the doubt")
     return [Table(columns, tuple(rows))] if rows else []
 
@@ -144,18 +144,13 @@ def _caption(result: FigureResult) -> str:
 
 
 def _points(result: FigureResult) -> Table:
-    rows = tuple(
-        (
-            Cell(point.series),
-            Cell(number(point.x), is_number=True),
-            Cell(number(point.mean), is_number=True),
-            Cell(interval_text(point.interval, point.seeds), is_number=True),
-            Cell(number(point.seeds), is_number=True),
-            Cell(number(point.published), is_number=True),
-        )
-        for point in result.points
-    )
-    return Table(("series", result.x.title, result.y.title, "95 % interval", "seeds", "published"), rows)
+    rows = []
+    for point in result.points:
+        interval = interval_text(point.interval, point.seeds)
+        numbers = (point.x, point.mean, interval, point.seeds, point.published)
+        rows.append((Cell(point.series), *map(number_cell, numbers)))
+    columns = ("series", result.x.title, result.y.title, "95 % interval", "seeds", "published")
+    return Table(columns, tuple(rows))
 
 
 _MARKERS = "osD^v<>Ph*"
@@ -179,10 +174,7 @@ def figure_svg(result: FigureResult, name: str) -> str:
     else:
         axes.set_xticks(range(len(result.xs)), [literal_text(str(x)) for x in result.xs], fontsize="small")
         axes.set_xlim(-0.5, len(result.xs) - 0.5)
-    if result.y.log:
-        axes.set_yscale("log")
-    else:
-        _from_zero(axes)
+    axes.set_yscale("log") if result.y.log else _from_zero(axes)
     axes.set_xlabel(literal_text(result.x.title))
     axes.set_ylabel(literal_text(result.y.title))
     draw_legend(figure, axes)
@@ -212,25 +204,12 @@ def _draw(
     intervals = [point.interval or ConfidenceInterval(np.nan, np.nan) for point in points]
     ends = [means - [each.low for each in intervals], [each.high for each in intervals] - means]
     marker = _MARKERS[index % len(_MARKERS)]
+    style: dict[str, Any] = {"color": colour(index), "marker": marker}
     axes.errorbar(
-        places,
-        means,
-        yerr=np.maximum(0.0, ends),
-        label=literal_text(series),
-        color=colour(index),
-        marker=marker,
-        markersize=4,
-        linestyle="-" if joined else "none",
-        linewidth=1.2,
-        capsize=2,
-    )
-    printed = [
-        (place, point.published)
-        for place, point in zip(places, points, strict=True)
-        if point.published is not None
-    ]
-    if printed:
-        xs, ys = zip(*printed, strict=True)
-        axes.plot(
-            xs, ys, color=colour(index), marker=marker, markersize=8, markerfacecolor="none", linestyle="none"
-        )
+        places, means, yerr=np.maximum(0.0, ends), label=literal_text(series), markersize=4,
+        linestyle="-" if joined else "none", linewidth=1.2, capsize=2, **style,
+    )  # fmt: skip
+    shown = [each for each in zip(places, points, strict=True) if each[1].published is not None]
+    if shown:
+        xs, ys = zip(*((place, point.published) for place, point in shown), strict=True)
+        axes.plot(xs, ys, markersize=8, markerfacecolor="none", linestyle="none", **style)

@@ -101,18 +101,14 @@ def _best(compared: GroupComparison, place: PlaceComparison) -> str:
     if not compared.common_seeds:
         return f"No seed is common to all policies, so none has the best {place.name}. {compared.baseline}"
     extreme = "least" if lower_is_better(place.metric) else "highest"
-    equal = [each.policy for each in compared.policies if _is_tie(each)]
+    pairs = [(each.policy, each.mean, each.baseline_mean) for each in compared.policies]
+    equal = [
+        policy for policy, mean, best in pairs
+        if mean is not None and best is not None and math.isclose(mean, best, rel_tol=ROUNDING)
+    ]  # fmt: skip
     if equal:
         return f"{' and '.join([compared.baseline, *equal])} have the same, {extreme} {place.name}"
     return f"{compared.baseline} has the {extreme} {place.name}"
-
-
-def _is_tie(each: PolicyComparison) -> bool:
-    return (
-        each.mean is not None
-        and each.baseline_mean is not None
-        and math.isclose(each.mean, each.baseline_mean, rel_tol=ROUNDING)
-    )
 
 
 def compare_places(rows: Iterable[RunRow]) -> dict[Place, PlaceComparison]:

@@ -38,6 +38,11 @@ class Cell:
     best: bool = False
 
 
+def number_cell(value: object, *, best: bool = False) -> Cell:
+    """A cell aligned as a number; `number` formats the value, a text stays."""
+    return Cell(number(value), is_number=True, best=best)
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table: each row has one cell per column; `note` appears below the table."""
@@ -123,9 +128,7 @@ def frame_table(
     present = [name for name in headings if name in frame.columns]
     texts = {name: duration if name in durations else number for name in present}
     columns = [_cells(frame[name], best(frame[name]), texts[name]) for name in present]
-    return Table(
-        tuple(headings[name] for name in present), tuple(zip(*columns, strict=True)) if columns else (), note
-    )
+    return Table(tuple(headings[name] for name in present), tuple(zip(*columns, strict=True)), note)
 
 
 def without_constants(table: Table) -> Table:
@@ -134,9 +137,10 @@ def without_constants(table: Table) -> Table:
     if not constant:
         return table
     same = ", ".join(f"{table.columns[index]} {table.rows[0][index].text}" for index in constant)
+    others = [index for index in range(len(table.columns)) if index not in constant]
     return Table(
-        tuple(name for index, name in enumerate(table.columns) if index not in constant),
-        tuple(tuple(cell for index, cell in enumerate(row) if index not in constant) for row in table.rows),
+        tuple(table.columns[index] for index in others),
+        tuple(tuple(row[index] for index in others) for row in table.rows),
         f"{table.note} In all rows: {same}.".lstrip(),
     )
 
@@ -159,11 +163,9 @@ def render(page: Page) -> bytes:
     )
     script = (files("ray_sim.reports") / "templates" / "charts.js").read_text(encoding="utf-8")
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    has_charts = any(section.charts for section in page.sections)
+    used = Markup(script) if any(section.charts for section in page.sections) else ""
     template = environment.get_template("report.html")
-    return template.render(
-        page=page, script=Markup(script) if has_charts else "", script_sha256=allowed
-    ).encode()
+    return template.render(page=page, script=used, script_sha256=allowed).encode()
 
 
 def _visible(value: object) -> object:

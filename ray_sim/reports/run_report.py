@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from ray_sim.model.readable import duration
-from ray_sim.model.result import JobStatus, RunResult, Summary
+from ray_sim.model.result import JobStatus, RunResult
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray
 from ray_sim.reports.findings import bound_text
 from ray_sim.reports.history.explanation import RunExplainer
@@ -85,46 +85,29 @@ def run_page(
     no_reasons : why there is no explainer
     """
     left_out = (("left out: reasons of waits, fragmentation", no_reasons),) if no_reasons else ()
+    summary, found = result.summary, result.summary.certificate
+    warnings = tuple(("policy", text) for text in summary.policy_warnings or ())
+    bound = () if found is None or found.gap is None else (bound_text("this run", found.bound_s, found.gap),)
+    times = Picture(jct_cdf_svg({"": completed_jct_s(result.jobs)}, "jct"), "Job completion times")
+    by_size = frame_table(
+        jct_by_size(result.jobs), {"gpus": "GPUs, up to", **_JCT},
+        note="Times are over completed jobs.", durations=_DURATIONS,
+    )  # fmt: skip
     return Page(
         title,
         subtitle,
         (
-            *_warnings(result.summary),
-            Section(
-                "Summary",
-                text=_bound(result.summary),
-                facts=fact_texts(in_human_units(summary_rows(result.summary))),
-            ),
+            *([Section("Warnings", facts=warnings)] if warnings else []),
+            Section("Summary", text=bound, facts=fact_texts(in_human_units(summary_rows(summary)))),
             Section("Over the run", facts=left_out, charts=run_charts(result, explainer)),
-            Section("Completion times", pictures=_pictures(result)),
-            Section("Completion times by job size", tables=(_by_size(result.jobs),)),
+            Section("Completion times", pictures=(times,)),
+            Section("Completion times by job size", tables=(by_size,)),
             *_by_owner(result.jobs, "vc", "virtual cluster"),
             *_by_owner(result.jobs, "user", "user"),
             Section("Slowest jobs", tables=(_slowest(result.jobs, explainer),)),
             Section("What ran", facts=fact_texts(facts)),
             Section("Hashes and versions", facts=fact_texts(provenance), folded=True),
         ),
-    )
-
-
-def _warnings(summary: Summary) -> tuple[Section, ...]:
-    texts = summary.policy_warnings
-    return (Section("Warnings", facts=tuple(("policy", text) for text in texts)),) if texts else ()
-
-
-def _bound(summary: Summary) -> tuple[str, ...]:
-    bound = summary.certificate
-    return () if bound is None or bound.gap is None else (bound_text("this run", bound.bound_s, bound.gap),)
-
-
-def _pictures(result: RunResult) -> tuple[Picture, ...]:
-    return (Picture(jct_cdf_svg({"": completed_jct_s(result.jobs)}, "jct"), "Job completion times"),)
-
-
-def _by_size(jobs: pl.DataFrame) -> Table:
-    headings = {"gpus": "GPUs, up to", **_JCT}
-    return frame_table(
-        jct_by_size(jobs), headings, note="Times are over completed jobs.", durations=_DURATIONS
     )
 
 
@@ -225,11 +208,10 @@ def run_charts(result: RunResult, explainer: RunExplainer | None) -> tuple[Chart
     """Charts of a run; without an explainer those that need neither demands nor capacities."""
     if explainer is None:
         names = tuple(result.events["server"].drop_nulls().unique(maintain_order=True).to_list())
-        history = read_history(result.events, result.jobs, names)
-        bars = gantt(history, names, result.jobs)
+        bars = gantt(read_history(result.events, result.jobs, names), names, result.jobs)
     else:
-        history, facts = explainer.history, explainer.facts
-        bars = gantt(history, facts.servers, result.jobs, facts.there)
+        facts = explainer.facts
+        bars = gantt(explainer.history, facts.servers, result.jobs, facts.there)
     timeline = timeline_to_end(result.timeline, result.jobs)
     told = {} if explainer is None else _explanations(result.jobs, explainer)
     note = f"{bars.left_out:,} shorter stays are left out." if bars.left_out else ""
@@ -273,18 +255,13 @@ def _placement_charts(explainer: RunExplainer) -> list[Chart]:
     charts = []
     if not facts.chunked:
         pieces = fragmentation(facts, explainer.free, explainer.waits, np.unique(history.time_us))
-        charts.append(
-            line_chart(
-                "Fragmentation",
-                "share of free capacity in pieces too small for the job that waits longest",
-                timeline_lines(pieces, {"fragmentation": "fragmentation"}),
-            )
-        )
+        unit = "share of free capacity in pieces too small for the job that waits longest"
+        lines = timeline_lines(pieces, {"fragmentation": "fragmentation"})
+        charts.append(line_chart("Fragmentation", unit, lines))
     if facts.cloud.any() and not facts.cloud.all():
         places = {"edge and plain servers": ~facts.cloud, "cloud": facts.cloud}
-        charts.append(
-            line_chart("Tasks by place", "tasks, or chunks in progress", _by_place(history, places))
-        )
+        lines = _by_place(history, places)
+        charts.append(line_chart("Tasks by place", "tasks, or chunks in progress", lines))
     return charts
 
 
@@ -304,14 +281,12 @@ def _by_place(history: History, places: Mapping[str, BoolArray]) -> dict[str, tu
 
 def _own(timeline: pl.DataFrame) -> list[Chart]:
     """A chart for each column that the policy or the kind of jobs adds."""
-    own = [name for name in timeline.columns if name not in _COMMON and not name.startswith("used_")]
-    return [
-        line_chart(
-            _OWN_COLUMNS.get(name, f"{name}, of the policy"), name, timeline_lines(timeline, {name: name})
-        )
-        for name in own
-        if timeline[name].count()
-    ]
+    charts = []
+    for name in timeline.columns:
+        if name not in _COMMON and not name.startswith("used_") and timeline[name].count():
+            caption = _OWN_COLUMNS.get(name, f"{name}, of the policy")
+            charts.append(line_chart(caption, name, timeline_lines(timeline, {name: name})))
+    return charts
 
 
 MOST_INSTANTS = 500
@@ -344,19 +319,16 @@ def fragmentation(facts: RunFacts, free: FreeCapacity, waits: Waits, times_us: I
         rows = by_time[begin:end]
         state[free.server[rows]] = free.free[rows]
         begin = end
-        shares.append(_share(facts, state, _longest_waiting(waits, time_us)))
+        now = (waits.begin_us <= time_us) & (time_us < waits.end_us)
+        shares.append(_share(facts, state, waits.job[now]))
     return pl.DataFrame({"time_s": instants / US_PER_S, "fragmentation": np.array(shares)})
 
 
-def _longest_waiting(waits: Waits, time_us: int) -> int | None:
-    """The lowest index of the jobs that wait at an instant; jobs are numbered by submission."""
-    now = (waits.begin_us <= time_us) & (time_us < waits.end_us)
-    return int(waits.job[now].min()) if now.any() else None
-
-
-def _share(facts: RunFacts, free: IntArray, job: int | None) -> float:
-    if job is None:
+def _share(facts: RunFacts, free: IntArray, waiting: IntArray) -> float:
+    """Fragmentation of free quanta, (S, R), for the first of the jobs that wait."""
+    if not len(waiting):
         return 0.0
+    job = int(waiting.min())  # jobs are numbered by submission
     mine = facts.eligible(job)
     whole = facts.whole_demand(job)
     needed = whole > 0

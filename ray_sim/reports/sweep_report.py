@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from ray_sim.model.readable import number
 from ray_sim.model.result import JobStatus
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.box_plots import box_plot_svg
@@ -29,6 +28,7 @@ from ray_sim.reports.page import (
     Table,
     frame_table,
     line_chart,
+    number_cell,
     timeline_lines,
     without_constants,
 )
@@ -76,23 +76,15 @@ Places = Iterable[tuple[Place, PlaceData]]
 """Results by place, read one after the other, so that memory holds those of one place."""
 
 DURATIONS = (
-    "jct_s.mean",
-    "jct_s.median",
-    "jct_s.p90",
-    "jct_s.p99",
-    "queue_s.mean",
-    "makespan_s",
-    "certificate.bound_s",
+    *("jct_s.mean", "jct_s.median", "jct_s.p90", "jct_s.p99", "queue_s.mean"),
+    *("makespan_s", "certificate.bound_s"),
 )
 """Columns in seconds that tables show in the largest unit that fits, such as 2.4 h."""
 
 CONFIGURATIONS_SCHEMA = {
-    **{key: pl.String() for key in KEYS},
+    **dict.fromkeys(KEYS, pl.String()),
     "seed": pl.Int64(),
-    "state": pl.String(),
-    "hash": pl.String(),
-    "directory": pl.String(),
-    "error": pl.String(),
+    **dict.fromkeys(("state", "hash", "directory", "error"), pl.String()),
 }
 """Columns of the table of a sweep's configurations; `state` is done, failed or missing.
 
@@ -120,18 +112,19 @@ def sweep_page(
     """
     states = dict(configurations.group_by("state").len().iter_rows())
     counts = [f"{states[state]} {state}" for state in ("done", "failed", "missing") if state in states]
-    means = sweep_table(rows)
+    means, warnings = sweep_table(rows), tuple(first_warnings(rows).items())
+    listing = frame_table(configurations, {**_CONFIGURATION, "hash": "hash", "directory": "directory"})
     return Page(
         title=f"Sweep {name}",
         subtitle=f"{len(configurations)} configurations: {', '.join(counts)}",
         sections=(
             *_failures(configurations),
-            *_warnings(rows),
+            *([Section("Warnings, the first of each policy", facts=warnings)] if warnings else []),
             *(
                 _place(index, place, means, rows, comparisons[place], data)
                 for index, (place, data) in enumerate(places)
             ),
-            Section("Configurations", tables=(_listing(configurations),), folded=True),
+            Section("Configurations", tables=(listing,), folded=True),
         ),
     )
 
@@ -143,11 +136,6 @@ def _failures(configurations: pl.DataFrame) -> tuple[Section, ...]:
     headings = {**_CONFIGURATION, "error": "error"}
     del headings["state"]
     return (Section("Failed configurations", tables=(frame_table(failed, headings),)),)
-
-
-def _warnings(rows: Sequence[RunRow]) -> tuple[Section, ...]:
-    first = tuple(first_warnings(rows).items())
-    return (Section("Warnings, the first of each policy", facts=first),) if first else ()
 
 
 def _place(
@@ -217,10 +205,6 @@ def _pictures(name: str, means: pl.DataFrame, jct_s: Mapping[str, FloatArray]) -
     )
 
 
-def _listing(configurations: pl.DataFrame) -> Table:
-    return frame_table(configurations, {**_CONFIGURATION, "hash": "hash", "directory": "directory"})
-
-
 def verdict_table(place: PlaceComparison) -> Table | None:
     """Means with intervals, and paired differences to the best policy; None with fewer than two policies."""
     compared, text = place.comparison, place.text
@@ -233,9 +217,9 @@ def verdict_table(place: PlaceComparison) -> Table | None:
     lines = []
     for policy, change in changes.items():
         values = place.values[policy]
-        numbers = [text(float(np.mean(values))), place.interval(policy), *change[:2], number(len(values))]
-        cells = [Cell(each, True, policy == marked and index == 0) for index, each in enumerate(numbers)]
-        lines.append((Cell(policy), Cell(change[2]), *cells))
+        mean = number_cell(text(float(np.mean(values))), best=policy == marked)
+        cells = map(number_cell, (place.interval(policy), *change[:2], len(values)))
+        lines.append((Cell(policy), Cell(change[2]), mean, *cells))
     return Table(
         columns=("policy", "verdict", place.name, "95 % interval", f"minus {best}", "in %", "seeds"),
         rows=tuple(lines),
@@ -260,17 +244,12 @@ def reject_table(rows: Sequence[RunRow]) -> Table | None:
     reasons = list(dict.fromkeys(reason for each in counts.values() for found in each for reason in found))
     if not reasons:
         return None
-    lines = tuple(
-        (
-            Cell(policy),
-            *(
-                Cell(number(float(np.mean([each.get(reason, 0) for each in found]))), True)
-                for reason in reasons
-            ),
-        )
-        for policy, found in counts.items()
-    )
-    return Table(("policy", *reasons), lines, "Jobs that did not complete, by reason: means over seeds.")
+    lines = []
+    for policy, found in counts.items():
+        means = [float(np.mean([each.get(reason, 0) for each in found])) for reason in reasons]
+        lines.append((Cell(policy), *map(number_cell, means)))
+    note = "Jobs that did not complete, by reason: means over seeds."
+    return Table(("policy", *reasons), tuple(lines), note)
 
 
 def class_pictures(name: str, jobs: pl.DataFrame) -> list[Picture]:
@@ -323,9 +302,8 @@ def fairness_table(jobs: pl.DataFrame, owner: str) -> Table | None:
         worst = part.sort("progress", owner).row(0, named=True)
         squares = len(x) * float((x**2).sum())
         index = float(x.sum()) ** 2 / squares if squares else None
-        texts = [(number(len(x)), True), (number(index), True), (str(worst[owner]), False)]
-        cells = [Cell(*each) for each in texts]
-        lines.append((Cell(str(policy)), *cells, Cell(number(float(worst["progress"])), True)))
+        slowest = Cell(str(worst[owner])), number_cell(float(worst["progress"]))
+        lines.append((Cell(str(policy)), number_cell(len(x)), number_cell(index), *slowest))
     return Table(
         ("policy", f"{owner}s", "Jain's index", f"slowest {owner}", "its progress"),
         tuple(lines),
@@ -357,8 +335,6 @@ def place_charts(data: PlaceData) -> list[Chart]:
 def _seeds_text(seeds: Collection[int | None]) -> str:
     """Name the seeds of the timelines, e.g. "of seed 0"; empty if no run depends on a seed."""
     named = sorted(seed for seed in seeds if seed is not None)
-    if not named:
-        return ""
-    if len(named) == 1:
-        return f"of seed {named[0]}"
-    return f"of the first seed of each policy, {named[0]} to {named[-1]}"
+    if len(named) > 1:
+        return f"of the first seed of each policy, {named[0]} to {named[-1]}"
+    return f"of seed {named[0]}" if named else ""

@@ -9,24 +9,24 @@ from typing import NamedTuple
 
 import polars as pl
 
-from ray_sim.model.figures.announced import AnnouncedFigures, RegretFigures, WelfareAudit, WelfareFigures
+from ray_sim.model.figures.announced import AnnouncedFigures, WelfareAudit, WelfareFigures
 from ray_sim.model.figures.base import KindFigures
 from ray_sim.model.figures.elastic import ElasticFigures
 from ray_sim.model.result import JctCertificate, Summary
 from ray_sim.reports.gaps import Gap, share_of_means
 
-Rows = Sequence[tuple[str, object]]
+Rows = list[tuple[str, object]]
 """Labels and values."""
 
 
 class FigureRows(NamedTuple):
     """Rows of the printed summary by the place where they stand."""
 
-    earned: Rows = ()
+    earned: Sequence[tuple[str, object]] = ()
     """After the utility."""
-    progress: Rows = ()
+    progress: Sequence[tuple[str, object]] = ()
     """After preemptions and restarts."""
-    estimates: Rows = ()
+    estimates: Sequence[tuple[str, object]] = ()
     """Before the figures of the policy."""
 
 
@@ -57,8 +57,8 @@ def _of_elastic_jobs(figures: ElasticFigures) -> FigureRows:
 
 @figure_rows.register
 def _of_announced_jobs(figures: AnnouncedFigures) -> FigureRows:
-    audit = () if figures.audit is None else _audit_rows(figures.audit)
-    return FigureRows(earned=[*_welfare_rows(figures.welfare), *audit])
+    audit = [] if figures.audit is None else _audit_rows(figures.audit)
+    return FigureRows(earned=_welfare_rows(figures.welfare) + audit)
 
 
 def _welfare_rows(figures: WelfareFigures) -> Rows:
@@ -79,13 +79,14 @@ def _welfare_rows(figures: WelfareFigures) -> Rows:
 
 def _audit_rows(audit: WelfareAudit) -> Rows:
     """Findings; figures that do not exist for the policy or the signal are left out."""
-    best = "optimal welfare" if audit.optimum_proven else "best welfare found"
+    best, regret = "optimal welfare" if audit.optimum_proven else "best welfare found", audit.regret
     rows: list[tuple[str, object]] = [
         (f"audit: {best}", audit.optimum),
         (f"audit: bound on welfare, {audit.optimum_kind}", audit.optimum_bound),
         ("audit: that bound / welfare", audit.optimum_ratio),
         ("audit: bound on expected welfare, launch plans", audit.launch_plan_bound),
-        *_regret_rows("misreports", audit.regret),
+        ("audit: largest gain by misreports", regret and regret.max),
+        ("audit: share of sampled jobs that gain by misreports", regret and regret.share),
         ("audit: bound on gains by misreports", audit.regret_bound),
         ("audit: sampled jobs", audit.sampled_jobs),
         ("audit: line of Lemma 4.3", audit.eviction_line),
@@ -93,15 +94,6 @@ def _audit_rows(audit: WelfareAudit) -> Rows:
         ("audit: fullest round, share of C' booked", audit.booked_max),
     ]
     return [*_known(*rows), *[("audit: violation", text) for text in audit.violations or ["none"]]]
-
-
-def _regret_rows(misreports: str, regret: RegretFigures | None) -> Rows:
-    if regret is None:
-        return []
-    return [
-        (f"audit: largest gain by {misreports}", regret.max),
-        (f"audit: share of sampled jobs that gain by {misreports}", regret.share),
-    ]
 
 
 def _known(*rows: tuple[str, object]) -> Rows:
@@ -192,10 +184,8 @@ class RunRow:
 
 def run_table(rows: Iterable[RunRow]) -> pl.DataFrame:
     """One row per run: the keys, the seed and every number of its summary under a dotted name."""
-    records = [
-        {**{key: getattr(row, key) for key in KEYS}, "seed": row.seed, **_numbers(row.summary)}
-        for row in rows
-    ]
+    keys = (*KEYS, "seed")
+    records = [{**{key: getattr(row, key) for key in keys}, **_numbers(row.summary)} for row in rows]
     return pl.DataFrame(records, schema_overrides={"seed": pl.Int64}, infer_schema_length=None)
 
 
@@ -233,17 +223,12 @@ def sweep_headings(table: pl.DataFrame) -> dict[str, str]:
     bounds of completion times if every row has a welfare.
     """
     left_out: tuple[str, ...] = ()
-    if _WELFARE in table.columns:
-        rows = table[_WELFARE].count()
-        if rows == 0:
-            left_out = tuple(name for name in SWEEP_HEADINGS if name.startswith("welfare."))
-        elif rows == table.height:
-            left_out = _NOT_OF_WELFARE
-    return {
-        name: heading
-        for name, heading in SWEEP_HEADINGS.items()
-        if name in table.columns and name not in left_out
-    }
+    if _WELFARE in table.columns and not table[_WELFARE].count():
+        left_out = ("welfare.",)
+    elif _WELFARE in table.columns and not table[_WELFARE].null_count():
+        left_out = _NOT_OF_WELFARE
+    shown = [name for name in SWEEP_HEADINGS if name in table.columns and not name.startswith(left_out)]
+    return {name: SWEEP_HEADINGS[name] for name in shown}
 
 
 def first_warnings(rows: Iterable[RunRow]) -> dict[str, str]:
@@ -270,34 +255,30 @@ def best_value(values: pl.Series) -> float | None:
     """Best value of a column of the sweep table; None if all rows are equal or no direction is better."""
     if values.n_unique() < 2 or not values.dtype.is_numeric():
         return None
-    if values.name.startswith(_LESS_IS_BETTER):
-        best = values.min()
-    elif values.name == _UTILITY or values.name.startswith(_MORE_IS_BETTER):
-        best = values.max()
-    else:
-        return None
+    more = values.name == _UTILITY or values.name.startswith(_MORE_IS_BETTER)
+    best = values.max() if more else values.min() if values.name.startswith(_LESS_IS_BETTER) else None
     return float(best) if isinstance(best, int | float) else None
 
 
 def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     """Outcome of a run as labels and values."""
-    rows: list[tuple[str, object]] = [("jobs", summary.jobs), ("completed", summary.completed)]
-    if summary.trimmed_jobs is not None:
-        rows.insert(0, ("simulated, not counted", summary.trimmed_jobs))
+    rows: list[tuple[str, object]] = [*_known(("simulated, not counted", summary.trimmed_jobs))]
+    rows += [("jobs", summary.jobs), ("completed", summary.completed)]
     rows += [(f"not completed, {reason}", count) for reason, count in summary.reasons.items()]
-    samples = [("JCT s", summary.jct_s), ("queueing delay s", summary.queue_s)]
-    if summary.group_jct_s is not None:
-        samples.insert(1, ("group JCT s", summary.group_jct_s))
-    if summary.jct_or_horizon_s is not None:
-        samples.insert(1, ("JCT or horizon s", summary.jct_or_horizon_s))
-    for label, sample in samples:
-        rows += [(f"{label}, {name}", value) for name, value in asdict(sample).items()]
+    samples = {
+        "JCT s": summary.jct_s,
+        "JCT or horizon s": summary.jct_or_horizon_s,
+        "group JCT s": summary.group_jct_s,
+        "queueing delay s": summary.queue_s,
+    }
+    for label, sample in samples.items():
+        if sample is not None:
+            rows += [(f"{label}, {name}", value) for name, value in asdict(sample).items()]
     rows.append(("makespan s", summary.makespan_s))
     rows += [(f"utilisation, {name}", value) for name, value in summary.utilisation.items()]
     if summary.certificate is not None:
         rows += _certificate_rows(summary.certificate)
-    if summary.no_certificate is not None:
-        rows.append(("no lower bound on mean JCT", summary.no_certificate))
+    rows += _known(("no lower bound on mean JCT", summary.no_certificate))
     rows += _utility_rows(summary)
     own = FigureRows() if summary.figures is None else figure_rows(summary.figures)
     rows += own.earned
@@ -310,35 +291,28 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     return rows + [(f"policy, {name.replace('_', ' ')}", number) for name, number in figures.items()]
 
 
-def _certificate_rows(certificate: JctCertificate) -> list[tuple[str, object]]:
-    rows: list[tuple[str, object]] = [
-        ("lower bound on mean JCT s", certificate.bound_s),
-        ("gap to that bound", certificate.gap),
+def _certificate_rows(found: JctCertificate) -> Rows:
+    return [
+        ("lower bound on mean JCT s", found.bound_s),
+        ("gap to that bound", found.gap),
+        *_known(
+            ("the largest bound", found.binding_text if found.binding is not None else None),
+            ("the bound assumes speed 1, the run had", found.speed_up),
+            ("the bound ignores queueing", found.only_b1 if found.lp_s is None else None),
+            ("no bound by linear programme", found.no_lp),
+            ("no bound B4", found.no_b4),
+        ),
     ]
-    if certificate.binding is not None:
-        rows.append(("the largest bound", certificate.binding_text))
-    if certificate.speed_up is not None:
-        rows.append(("the bound assumes speed 1, the run had", certificate.speed_up))
-    if certificate.only_b1 is not None and certificate.lp_s is None:
-        rows.append(("the bound ignores queueing", certificate.only_b1))
-    if certificate.no_lp is not None:
-        rows.append(("no bound by linear programme", certificate.no_lp))
-    if certificate.no_b4 is not None:
-        rows.append(("no bound B4", certificate.no_b4))
-    return rows
 
 
-def _utility_rows(summary: Summary) -> list[tuple[str, object]]:
+def _utility_rows(summary: Summary) -> Rows:
     """Rows on utility and its bounds; empty for jobs without a utility."""
-    rows: list[tuple[str, object]] = [] if summary.utility is None else [("utility", summary.utility)]
-    found = summary.utility_certificate
+    found, rows = summary.utility_certificate, _known(("utility", summary.utility))
     if found is None:
         return rows
     rows += [("upper bound on utility", found.bound), ("gap to that bound", found.gap)]
-    if found.hopeless:
-        rows.append(("jobs that could not complete, even alone", found.hopeless))
-    if found.no_u3 is not None:
-        rows.append(("no utility bound by linear programme", found.no_u3))
+    hopeless = ("jobs that could not complete, even alone", found.hopeless or None)
+    rows += _known(hopeless, ("no utility bound by linear programme", found.no_u3))
     if found.optimum is not None:
         best = "optimum" if found.optimum_proven else "best utility found"
         rows += [(f"{best} in whole slots", found.optimum), (f"{best} / utility", found.optimum_ratio)]
