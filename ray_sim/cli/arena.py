@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from ray_sim.cli.console import (
     announcer,
@@ -25,14 +25,14 @@ from ray_sim.model.errors import InvalidScenarioError
 
 def arena(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE.yaml]", help="Arena file [the bundled arena].")
+        Path | None, Argument(metavar="[FILE.yaml]", help="Arena file [the bundled arena].")
     ] = None,
     out: Results = None,
     address: Address = "local",
     resume: Resume = False,
     quick: Quick = False,
     show: Annotated[
-        bool, typer.Option("--show", help="Print the arena file, as a start for one of your own.")
+        bool, Option("--show", help="Print the arena file, as a start for one of your own.")
     ] = False,
     max_in_flight: MaxInFlight = None,
     json_output: Json = False,

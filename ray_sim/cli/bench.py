@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Exit, Option
 
 from ray_sim.cli.console import print_json, print_list, print_rows, print_table
 from ray_sim.cli.options import Json
@@ -45,16 +45,13 @@ _OPTIONS = (
 
 def bench(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="Benchmarks to run, e.g. replay [all]."),
+        list[str] | None, Argument(metavar="NAME", help="Benchmarks to run, e.g. replay [all].")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Write the figures to this JSON file.")
-    ] = None,
+    out: Annotated[Path | None, Option("-o", "--out", help="Write the figures to this JSON file.")] = None,
     against: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Compare with the figures of an earlier -o FILE.")
+        Path | None, Option(metavar="FILE", help="Compare with the figures of an earlier -o FILE.")
     ] = None,
-    listing: Annotated[bool, typer.Option("--list", help="List the benchmarks; run none.")] = False,
+    listing: Annotated[bool, Option("--list", help="List the benchmarks; run none.")] = False,
     json_output: Json = False,
 ) -> None:
     """Run benchmarks of speed and memory, and compare the figures with their budgets.
@@ -87,7 +84,7 @@ def bench(
         _print(report, worse)
     failed = [each for each in report["benchmarks"].values() if each["failed"] is not None]
     if failed or worse or any(row["result"] == "FAILED" for _, row in _rows(report)):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _require_checkout() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from ray_sim.cli.console import print_json, print_rows, print_table, print_text, progress
 from ray_sim.cli.options import Json
@@ -22,31 +22,29 @@ if TYPE_CHECKING:
 
 def compare(
     sources: Annotated[
-        list[Path], typer.Argument(metavar="RUN_OR_SWEEP...", help="Directories of sweeps or of runs.")
+        list[Path], Argument(metavar="RUN_OR_SWEEP...", help="Directories of sweeps or of runs.")
     ],
     metric: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Number of summary.json to compare, e.g. jct_s.p99, makespan_s, utilisation.gpu "
-            "[welfare.welfare if all runs have it, else jct_s.mean].",
+            "[welfare.welfare if all runs have it, else jct_s.mean]."
         ),
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Policy to compare the others with [that with the best mean]."),
+        Option(metavar="NAME", help="Policy to compare the others with [that with the best mean]."),
     ] = None,
     by: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="CLASS",
             help="Also compare by class of job: size, vc, user, load or duration; repeatable.",
         ),
     ] = None,
     settings: Annotated[
         bool,
-        typer.Option(
-            "--settings", help="Compare the settings (world, partition, trim) of each policy instead."
-        ),
+        Option("--settings", help="Compare the settings (world, partition, trim) of each policy instead."),
     ] = False,
     json_output: Json = False,
 ) -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-import typer
+from typer import Exit
 
 from ray_sim.cli.heartbeat import heartbeat
 from ray_sim.interruption import Interruption
@@ -282,9 +282,9 @@ def exit_unless(ok: bool, sweep: SweepReport | None, interruption: Interruption)
     from ray_sim.experiments.sweep import INTERRUPTED
 
     if sweep is not None and sweep.stopped == INTERRUPTED:
-        raise typer.Exit(interruption.exit_code)
+        raise Exit(interruption.exit_code)
     if not ok:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def with_failures(report: Report) -> Callable[[int, int, int], None]:

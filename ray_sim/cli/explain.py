@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from ray_sim.cli.console import print_json, print_rows, print_table
 from ray_sim.cli.options import Json
@@ -15,8 +15,8 @@ LONGEST = 10
 
 
 def explain(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Result directory of a run.")],
-    job: Annotated[str, typer.Argument(metavar="JOB", help="A job_id of the run.")],
+    run: Annotated[Path, Argument(metavar="RUN", help="Result directory of a run.")],
+    job: Annotated[str, Argument(metavar="JOB", help="A job_id of the run.")],
     json_output: Json = False,
 ) -> None:
     """Explain why a job waited: free capacity against its demand, who held it, who started first.
@@ -36,7 +36,7 @@ def explain(
     print_table(["after", "event", "servers: tasks"], events[:LONGEST])
     if len(found.waits) > LONGEST:
         _print_title("waits", len(found.waits), "longest")
-    for wait in text.longest_waits(found, LONGEST):
+    for wait in text.longest_of(found.waits, LONGEST):
         _print_title(text.wait_title(found, wait), len(wait.parts), "longest")
         print_table(text.PART_COLUMNS, text.part_rows(found, wait, LONGEST))
         print_rows(text.others_rows(wait))

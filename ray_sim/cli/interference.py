@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from ray_sim.cli.console import print_facts, print_json, print_rows, print_table
 from ray_sim.cli.options import Json
@@ -25,15 +25,15 @@ NOISE = 0.05
 
 
 def interference(
-    profile: Annotated[str, typer.Argument(help="Bundled interference profile, or its YAML file.")],
-    sockets: Annotated[int, typer.Option(min=1, help="Sockets for processors of the server.")] = 1,
+    profile: Annotated[str, Argument(help="Bundled interference profile, or its YAML file.")],
+    sockets: Annotated[int, Option(min=1, help="Sockets for processors of the server.")] = 1,
     samples: Annotated[
         int | None,
-        typer.Option(min=1, max=10_000_000, help="Fit a prediction to this number of random co-locations."),
+        Option(min=1, max=10_000_000, help="Fit a prediction to this number of random co-locations."),
     ] = None,
-    noise: Annotated[float, typer.Option(help="Relative noise of the slowdowns of samples.")] = NOISE,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the samples.")] = 0,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="JSON file for what is fitted.")] = None,
+    noise: Annotated[float, Option(help="Relative noise of the slowdowns of samples.")] = NOISE,
+    seed: Annotated[int, Option(min=0, help="Seed of the samples.")] = 0,
+    out: Annotated[Path | None, Option("-o", "--out", help="JSON file for what is fitted.")] = None,
     json_output: Json = False,
 ) -> None:
     """Print how much the types of an interference profile slow each other on one server.

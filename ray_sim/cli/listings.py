@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument
 
 from ray_sim.cli.console import print_json, print_list, print_rows, print_table
 from ray_sim.cli.options import Json
@@ -31,7 +31,7 @@ def _facts(parameter: Parameter) -> tuple[object, ...]:
 
 
 def policies(
-    name: Annotated[str | None, typer.Argument(help="Policy whose parameters to show.")] = None,
+    name: Annotated[str | None, Argument(help="Policy whose parameters to show.")] = None,
     json_output: Json = False,
 ) -> None:
     """List the policies, or the parameters of one.
@@ -74,7 +74,7 @@ def policies(
 
 def worlds(
     truth: Annotated[
-        str | None, typer.Argument(help="Value of -w truth= whose parameters to show.", metavar="[TRUTH]")
+        str | None, Argument(help="Value of -w truth= whose parameters to show.", metavar="[TRUTH]")
     ] = None,
     json_output: Json = False,
 ) -> None:

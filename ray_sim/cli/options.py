@@ -11,68 +11,60 @@ from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
-import typer
+from typer import Argument, Option
 
-Json = Annotated[bool, typer.Option("--json", help="Print machine-readable output.")]
+Json = Annotated[bool, Option("--json", help="Print machine-readable output.")]
 """Flag: whether to print JSON in place of text."""
 
-Out = Annotated[Path, typer.Option("-o", "--out", help="File to write.")]
+Out = Annotated[Path, Option("-o", "--out", help="File to write.")]
 """Path of an output file; the option is required where the command sets no default."""
 
-Results = Annotated[
-    Path | None, typer.Option("-o", "--out", help="Directory for the results [results/NAME].")
-]
+Results = Annotated[Path | None, Option("-o", "--out", help="Directory for the results [results/NAME].")]
 """Directory of the results of a sweep; None is named after the sweep."""
 
-Address = Annotated[str, typer.Option(help="local starts Ray; auto or ray://HOST:PORT join a running one.")]
+Address = Annotated[str, Option(help="local starts Ray; auto or ray://HOST:PORT join a running one.")]
 """Ray that a sweep runs on."""
 
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Run only configurations without a result of this code.")
-]
+Resume = Annotated[bool, Option("--resume", help="Run only configurations without a result of this code.")]
 """Flag: whether to keep the results of an earlier start of the same sweep."""
 
 MaxInFlight = Annotated[
-    int | None, typer.Option(min=1, help="Configurations submitted to Ray at a time [cores + 1].")
+    int | None, Option(min=1, help="Configurations submitted to Ray at a time [cores + 1].")
 ]
 """Limit on the configurations that Ray has at a time; None is that of `fan_out`."""
 
-Quick = Annotated[
-    bool, typer.Option("--quick", help="Few jobs and one seed: does everything run? No verdicts.")
-]
+Quick = Annotated[bool, Option("--quick", help="Few jobs and one seed: does everything run? No verdicts.")]
 """Flag: whether to run a small part without verdicts."""
 
-DrawSeed = Annotated[int, typer.Option(min=0, help="Seed of the draw.")]
+DrawSeed = Annotated[int, Option(min=0, help="Seed of the draw.")]
 """Seed of what a command draws at random."""
 
-ServersOf = Annotated[str, typer.Argument(help="Bundled cluster, or its YAML or CSV file.")]
+ServersOf = Annotated[str, Argument(help="Bundled cluster, or its YAML or CSV file.")]
 """Cluster by name or file."""
 
 StopAfter = Annotated[
     float | None,
-    typer.Option(
+    Option(
         "--stop-after-s", min=1, max=1e8, metavar="S", help="Wall-clock seconds after which a run is stopped."
     ),
 ]
 """Limit on the wall-clock seconds of a run; None is none."""
 
 Params = Annotated[
-    list[str] | None, typer.Option("-p", metavar="KEY=VALUE", help="Parameter of the policy; repeatable.")
+    list[str] | None, Option("-p", metavar="KEY=VALUE", help="Parameter of the policy; repeatable.")
 ]
 """Texts ``KEY=VALUE``, not parsed yet; None if the option is absent."""
 
 
 SCENARIO_FILE = Annotated[
     str | None,
-    typer.Argument(
-        metavar="[SCENARIO.yaml]", help="Scenario file, by path or URL; options override its entries."
-    ),
+    Argument(metavar="[SCENARIO.yaml]", help="Scenario file, by path or URL; options override its entries."),
 ]
 
 
 def _at(place: str, kind: Any, text: str, *flags: str, **shown: Any) -> tuple[str, Any]:
     annotated: Any = Annotated
-    return place, annotated[kind | None, typer.Option(*flags, help=text, **shown)]
+    return place, annotated[kind | None, Option(*flags, help=text, **shown)]
 
 
 OPTIONS: Mapping[str, tuple[str, Any]] = {

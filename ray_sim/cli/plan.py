@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from ray_sim.cli.console import (
     announcer,
@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 @takes_scenario("ray-sim plan", without=("audit", "audit_jobs", "fleet", "sites"))
 def plan(
     goal: Annotated[
-        list[str],
-        typer.Option("--goal", metavar="METRIC<X", help="Limit on a metric: <, <=, > or >=; quote it."),
+        list[str], Option("--goal", metavar="METRIC<X", help="Limit on a metric: <, <=, > or >=; quote it.")
     ],
     vary: Annotated[
         list[str],
-        typer.Option(
+        Option(
             "--vary",
             metavar="KEY=VALUES",
             help="NAME.count=FROM:TO for an entry of the cluster file, or policy=A,B; repeatable.",
@@ -42,9 +41,9 @@ def plan(
     ],
     price: Annotated[
         list[str] | None,
-        typer.Option("--price", metavar="NAME=X", help="Price of a server of an entry [1]; repeatable."),
+        Option("--price", metavar="NAME=X", help="Price of a server of an entry [1]; repeatable."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, max=100_000, help="Seeds, common to all runs.")] = 5,
+    seeds: Annotated[int, Option(min=1, max=100_000, help="Seeds, common to all runs.")] = 5,
     *,
     scenario: Scenario,
     out: Results = None,

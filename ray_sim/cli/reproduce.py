@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
 from ray_sim.cli.console import (
     announcer,
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 def reproduce(
     figures: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="FIGURE...", help="Names of figures or of systems, figure files of yours (.yaml), or all."
         ),
     ] = None,
     out: Results = None,
     data: Annotated[
-        Path | None, typer.Option("--data", help="Directory of the files that figures name under data.")
+        Path | None, Option("--data", help="Directory of the files that figures name under data.")
     ] = None,
     list_only: Annotated[
-        bool, typer.Option("--list", help="List the figures, their sources, runs, CPU time and data.")
+        bool, Option("--list", help="List the figures, their sources, runs, CPU time and data.")
     ] = False,
     quick: Quick = False,
     address: Address = "local",
@@ -87,7 +87,7 @@ def reproduce(
         _print(ended)
     exit_unless(ended.ok, ended.sweep, interruption)
     if ended.errors:
-        raise typer.Exit(2)
+        raise Exit(2)
 
 
 def _print_list(figures: Sequence[Figure], *, json_output: bool) -> None:

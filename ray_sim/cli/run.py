@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Exit, Option
 
 from ray_sim.cli.console import announcer, print_json, print_rows, progress, say
 from ray_sim.cli.options import Json, StopAfter, takes_scenario
@@ -22,17 +22,15 @@ if TYPE_CHECKING:
 def run(
     scenario: Scenario,
     address: Annotated[
-        str, typer.Option(help="Ray for --fleet actors: local starts one; auto or ray://HOST:PORT join one.")
+        str, Option(help="Ray for --fleet actors: local starts one; auto or ray://HOST:PORT join one.")
     ] = "local",
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue a stopped run from its last snapshot.")
+        bool, Option("--resume", help="Continue a stopped run from its last snapshot.")
     ] = False,
-    snapshot_s: Annotated[
-        float, typer.Option(min=0, help="Seconds between two snapshots of a long run.")
-    ] = 60.0,
+    snapshot_s: Annotated[float, Option(min=0, help="Seconds between two snapshots of a long run.")] = 60.0,
     stop_after_s: StopAfter = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Directory for the result [runs/POLICY-HASH].")
+        Path | None, Option("-o", "--out", help="Directory for the result [runs/POLICY-HASH].")
     ] = None,
     json_output: Json = False,
 ) -> None:
@@ -65,7 +63,7 @@ def run(
             )
         except RunStoppedError as stopped:
             say(str(stopped) if interruption.asked() else f"--stop-after-s {stop_after_s:g}: {stopped}")
-            raise typer.Exit(interruption.exit_code if interruption.asked() else 1) from stopped
+            raise Exit(interruption.exit_code if interruption.asked() else 1) from stopped
     if json_output:
         summary = finished.result.summary.to_dict()
         print_json({"directory": str(finished.directory), "hash": identity.content_hash, "summary": summary})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from ray_sim.cli.console import print_facts
 from ray_sim.cli.options import DrawSeed, Json, Out, ServersOf
@@ -14,11 +14,11 @@ def failures(
     cluster: ServersOf,
     out: Out,
     mtbf_s: Annotated[
-        float, typer.Option("--mtbf-s", help="Mean seconds from a server's repair to its next failure.")
+        float, Option("--mtbf-s", help="Mean seconds from a server's repair to its next failure.")
     ],
-    repair_s: Annotated[float, typer.Option("--repair-s", help="Mean seconds of a repair.")],
-    until_s: Annotated[float, typer.Option("--until-s", help="No failure at or after this second.")],
-    from_s: Annotated[float, typer.Option("--from-s", help="No failure before this second.")] = 0.0,
+    repair_s: Annotated[float, Option("--repair-s", help="Mean seconds of a repair.")],
+    until_s: Annotated[float, Option("--until-s", help="No failure at or after this second.")],
+    from_s: Annotated[float, Option("--from-s", help="No failure before this second.")] = 0.0,
     seed: DrawSeed = 0,
     json_output: Json = False,
 ) -> None:
@@ -43,12 +43,12 @@ def links(
     cluster: ServersOf,
     out: Out,
     every_s: Annotated[
-        float, typer.Option("--every-s", help="Mean seconds from the end of a slow span to the next.")
+        float, Option("--every-s", help="Mean seconds from the end of a slow span to the next.")
     ],
-    length_s: Annotated[float, typer.Option("--length-s", help="Mean seconds of a slow span.")],
-    bandwidth: Annotated[float, typer.Option(help="Share of the nominal bandwidth in a slow span.")],
-    until_s: Annotated[float, typer.Option("--until-s", help="No slow span begins at or after this second.")],
-    from_s: Annotated[float, typer.Option("--from-s", help="No slow span begins before this second.")] = 0.0,
+    length_s: Annotated[float, Option("--length-s", help="Mean seconds of a slow span.")],
+    bandwidth: Annotated[float, Option(help="Share of the nominal bandwidth in a slow span.")],
+    until_s: Annotated[float, Option("--until-s", help="No slow span begins at or after this second.")],
+    from_s: Annotated[float, Option("--from-s", help="No slow span begins before this second.")] = 0.0,
     seed: DrawSeed = 0,
     json_output: Json = False,
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from ray_sim.cli.console import announcer, exit_unless, print_json, print_sweep, progress, say
 from ray_sim.cli.options import Address, Json, MaxInFlight, Results, Resume, StopAfter
@@ -18,20 +19,18 @@ ASK_ABOVE = 1_000
 
 
 def sweep(
-    file: Annotated[str, typer.Argument(metavar="FILE.yaml", help="Sweep file, by path or URL.")],
+    file: Annotated[str, Argument(metavar="FILE.yaml", help="Sweep file, by path or URL.")],
     out: Results = None,
     address: Address = "local",
     resume: Resume = False,
     prune: Annotated[
         bool,
-        typer.Option(
-            "--prune", help="Remove results of configurations that FILE no longer has, also in MLflow."
-        ),
+        Option("--prune", help="Remove results of configurations that FILE no longer has, also in MLflow."),
     ] = False,
     max_in_flight: MaxInFlight = None,
     stop_after_s: StopAfter = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help=f"Run more than {ASK_ABOVE:,} configurations without a question.")
+        bool, Option("--yes", help=f"Run more than {ASK_ABOVE:,} configurations without a question.")
     ] = False,
     json_output: Json = False,
 ) -> None:

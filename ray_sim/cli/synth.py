@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from ray_sim.cli.console import print_json, print_rows, progress
 from ray_sim.cli.options import DrawSeed, Json, Out
@@ -12,11 +12,11 @@ from ray_sim.model.errors import InvalidInputError
 
 
 def synth(
-    jobs: Annotated[int, typer.Option("-n", "--jobs", min=1, help="Number of jobs.")],
+    jobs: Annotated[int, Option("-n", "--jobs", min=1, help="Number of jobs.")],
     out: Out,
     profile: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             help="Published statistics to draw from: philly or google; or a training profile, such as "
             "pd_ors or a YAML file.",
             show_default=False,
@@ -24,15 +24,13 @@ def synth(
     ] = None,
     like: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE", help="Fit the jobs to this workload instead, and print the distance from it."
-        ),
+        Option(metavar="FILE", help="Fit the jobs to this workload instead, and print the distance from it."),
     ] = None,
     seed: DrawSeed = 0,
-    load_scale: Annotated[float, typer.Option(help="Factor on the arrival rate, 1e-6 to 1e6.")] = 1.0,
+    load_scale: Annotated[float, Option(help="Factor on the arrival rate, 1e-6 to 1e6.")] = 1.0,
     arrivals: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="KIND",
             help="Arrival process: poisson, alternating, diurnal, or resampled (with --like) [diurnal; "
             "poisson for google, or if the workload spans less than a day]. Training profile: alternating "
@@ -41,17 +39,15 @@ def synth(
     ] = None,
     slot_s: Annotated[
         float | None,
-        typer.Option(
-            "--slot-s", help="Slot in seconds of alternating arrivals and of --feasible-only [3600]."
-        ),
+        Option("--slot-s", help="Slot in seconds of alternating arrivals and of --feasible-only [3600]."),
     ] = None,
     horizon: Annotated[
         float | None,
-        typer.Option(metavar="S", help="Training profile only: seconds within which all jobs are submitted."),
+        Option(metavar="S", help="Training profile only: seconds within which all jobs are submitted."),
     ] = None,
     feasible_only: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--feasible-only",
             help="Training profile only: draw jobs again that could not end by the horizon, even alone.",
         ),

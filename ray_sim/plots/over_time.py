@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,8 +70,9 @@ def utilisation(
 def _over_time(
     timelines: Mapping[str, pl.DataFrame], column: str, divisor: float, title: str, ax: Axes | None
 ) -> Axes:
-    begin_s = min((float(each["time_s"][0]) for each in timelines.values() if each.height), default=0.0)
-    end_s = max(_shown_end_s(timelines.values()), begin_s + 1)
+    filled = [each for each in timelines.values() if each.height]
+    begin_s = min((float(each["time_s"][0]) for each in filled), default=0.0)
+    end_s = max([begin_s + 1, *map(_busy_end_s, filled)])
     origin_s, unit, factor = _scale(begin_s, end_s)
     ax = axes_of(ax)
     for index, (label, timeline) in enumerate(timelines.items()):
@@ -81,14 +82,9 @@ def _over_time(
             kept = np.append(
                 thin_steps(time_s[:seen], values[:seen], MOST_POINTS), np.arange(seen, len(values))[-1:]
             )
-            ax.step(
-                (time_s[kept] - origin_s) / factor,
-                values[kept] / divisor,
-                where="post",
-                linewidth=1.2,
-                color=colour(index),
-                label=literal_text(label),
-            )
+            style: dict[str, Any] = {"where": "post", "linewidth": 1.2, "color": colour(index)}
+            drawn_s = (time_s[kept] - origin_s) / factor
+            ax.step(drawn_s, values[kept] / divisor, label=literal_text(label), **style)
     ax.set_xlabel(_time_text(origin_s, unit))
     ax.set_ylabel(title)
     ax.set_xlim((begin_s - origin_s) / factor, (end_s - origin_s) / factor)
@@ -110,12 +106,8 @@ def _time_text(origin_s: float, unit: str) -> str:
     return f"time since second {origin_s:,.0f}, {unit}" if origin_s else f"time, {unit}"
 
 
-def _shown_end_s(timelines: Iterable[pl.DataFrame]) -> float:
-    """End of the axis of time, see `queue`."""
-    return max((_busy_end_s(timeline) for timeline in timelines if timeline.height), default=0.0)
-
-
 def _busy_end_s(timeline: pl.DataFrame) -> float:
+    """End of the axis of time for one run, see `queue`."""
     time_s = timeline["time_s"].to_numpy()
     present = (timeline["waiting"] + timeline["running"]).to_numpy()
     busy = np.flatnonzero(present >= _FEW * present.max())

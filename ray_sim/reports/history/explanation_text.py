@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from ray_sim.reports.submission_times import after_first_text
 if TYPE_CHECKING:
     from ray_sim.reports.history.explanation import Explanation, JobEvent, Part, Wait
 
+TimeT = TypeVar("TimeT", "Wait", "Part")
 
 LABELS = {
     Reason.NOT_ARRIVED: "not arrived yet",
@@ -37,44 +37,22 @@ _TASKS = ("worker", "parameter server")
 """Tasks of each role."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReasonText:
-    """Text on one part of a wait."""
-
-    cause: str
-    """Sentence without demand and free capacity."""
-    needs: str = ""
-    """Demand of the job, e.g. ``8 gpu, 32 cpu``; empty where the reason is not capacity."""
-    free: str = ""
-    """Free capacity of the same resources on the job's servers; empty as `needs`."""
-    servers: str = ""
-    """Number of these servers, their vc, and how many are unavailable; empty as `needs`."""
-
-    @property
-    def sentence(self) -> str:
-        """All of it in one line."""
-        if not self.needs:
-            return self.cause
-        return f"{self.cause}: needs {self.needs}; free: {self.free} on {self.servers}"
+def room_text(facts: RunFacts, job: int, stretches: Stretches, n: int) -> tuple[str, str]:
+    """Demand of a job, and what is free at the begin of a part of a wait; empty where that is no reason."""
+    if facts.chunked or stretches.reason[n] == Reason.NOT_ARRIVED:
+        return "", ""
+    needs, free = _amounts(facts, facts.whole_demand(job), stretches.free[n])
+    servers = _servers(facts, job, facts.eligible(job), int(stretches.unavailable[n]))
+    return needs, f"{free} on {servers}"
 
 
-def reason_text(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_server: bool) -> ReasonText:
-    """Text on one part of a wait.
+def cause_text(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_server: bool) -> str:
+    """Sentence on the reason of a part of a wait, without demand and free capacity.
 
     Parameters
     ----------
     one_server : whether the policy's placement rule gives the job one server
     """
-    cause = _cause(facts, job, stretches, n, one_server=one_server)
-    reason = Reason(int(stretches.reason[n]))
-    if facts.chunked or reason is Reason.NOT_ARRIVED:
-        return ReasonText(cause)
-    needs, free = _amounts(facts, facts.whole_demand(job), stretches.free[n])
-    servers = _servers(facts, job, facts.eligible(job), int(stretches.unavailable[n]))
-    return ReasonText(cause, needs, free, servers)
-
-
-def _cause(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_server: bool) -> str:
     match Reason(int(stretches.reason[n])):
         case Reason.NOT_ARRIVED:
             return "announced; it has not arrived yet"
@@ -84,7 +62,12 @@ def _cause(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_serve
                 "the results do not tell which"
             )
         case Reason.FULL | Reason.OUTAGE if facts.chunked:
-            return _parameter_server_cause(facts, job, unavailable=int(stretches.unavailable[n]))
+            if not (serving := facts.serving(job)).any():
+                return "its partition has no parameter server"
+            where = _servers(facts, job, serving, int(stretches.unavailable[n]))
+            return (
+                f"no parameter server for it is free on {where}; its chunks may upload or wait on workers too"
+            )
         case Reason.OUTAGE if stretches.unavailable[n] == facts.eligible(job).sum():
             return "no server is available; together they would be enough"
         case Reason.OUTAGE:
@@ -105,15 +88,6 @@ def _cause(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_serve
             return f"there is room, but {jobs} started first{strict}"
         case Reason.POLICY:
             return "there is room, and the policy does not start it yet"
-
-
-def _parameter_server_cause(facts: RunFacts, job: int, *, unavailable: int) -> str:
-    """Sentence on a chunked job for which no parameter server is free."""
-    serving = facts.serving(job)
-    if not serving.any():
-        return "its partition has no parameter server"
-    where = _servers(facts, job, serving, unavailable)
-    return f"no parameter server for it is free on {where}; its chunks may upload or wait on workers too"
 
 
 def _fitting(gang: IntArray, fitting: IntArray) -> str:
@@ -201,10 +175,12 @@ _MOST_SERVERS = 4
 def headline_rows(found: Explanation) -> list[tuple[str, object]]:
     """Label and value of the facts of a job."""
     needs = ", ".join(f"{told_apart([amount])[0]} {name}" for name, amount in found.demand.items())
+    date = "" if found.submit_utc is None else f", {found.submit_utc} UTC"
+    submitted = f"{after_first_text(found.after_first_s)} after the first submission{date}"
     reason = f", {found.reason}" if found.reason else ""
     rows: list[tuple[str, object]] = [("job", found.job_id), ("status", f"{found.status}{reason}")]
     rows += [(label, name) for label, name in (("vc", found.vc), ("user", found.user)) if name is not None]
-    rows += [("needs", needs or "nothing"), ("submitted", _submission_text(found))]
+    rows += [("needs", needs or "nothing"), ("submitted", submitted)]
     if found.rejection is not None:
         rows.append(("why", found.rejection))
     if found.status != JobStatus.REJECTED or found.queue_s:
@@ -216,11 +192,6 @@ def headline_rows(found: Explanation) -> list[tuple[str, object]]:
     return rows
 
 
-def _submission_text(found: Explanation) -> str:
-    date = "" if found.submit_utc is None else f", {found.submit_utc} UTC"
-    return f"{after_first_text(found.after_first_s)} after the first submission{date}"
-
-
 def share_text(part: float, whole: float) -> str:
     """Percentage of the whole, without decimals."""
     return f"{100 * part / whole:.0f} %" if whole else "-"
@@ -228,14 +199,11 @@ def share_text(part: float, whole: float) -> str:
 
 def event_rows(found: Explanation) -> list[tuple[str, str, str]]:
     """Time after the submission, event, and servers with their tasks, of each event of a job."""
-    again = {"start": "started again"}
-    first_s: dict[str, float] = {}
-    """Time of the first event of each kind: its other rows at that time are of the same start."""
+    starts_s = [event.time_s for event in found.events if event.event == "start"]
     rows = []
     for event in found.events:
-        name = _EVENTS.get(event.event, event.event)
-        if event.time_s > first_s.setdefault(event.event, event.time_s) and event.role != "chunk":
-            name = again.get(event.event, name)
+        again = event.event == "start" and event.role != "chunk" and event.time_s > starts_s[0]
+        name = "started again" if again else _EVENTS.get(event.event, event.event)
         rows.append((duration(event.time_s - found.submit_s), *_event_texts(event, name)))
     return rows
 
@@ -244,13 +212,10 @@ def _event_texts(event: JobEvent, name: str) -> tuple[str, str]:
     """Event with its role, and its servers with their tasks; of a chunk its number, and its server."""
     if event.role == "chunk":
         return f"{name} (chunk {', '.join(map(str, event.servers.values()))})", ", ".join(event.servers)
-    return f"{name} ({event.role})" if event.role else name, _servers_text(event.servers)
-
-
-def _servers_text(servers: dict[str, int]) -> str:
-    named = [f"{name}: {tasks}" for name, tasks in islice(servers.items(), _MOST_SERVERS)]
-    left = len(servers) - len(named)
-    return ", ".join([*named, f"{left:,} more"] if left > 0 else named)
+    named = [f"{server}: {tasks}" for server, tasks in islice(event.servers.items(), _MOST_SERVERS)]
+    left = len(event.servers) - len(named)
+    servers = ", ".join([*named, f"{left:,} more"] if left > 0 else named)
+    return f"{name} ({event.role})" if event.role else name, servers
 
 
 def wait_title(found: Explanation, wait: Wait) -> str:
@@ -259,10 +224,10 @@ def wait_title(found: Explanation, wait: Wait) -> str:
     return f"waited {duration(wait.end_s - wait.begin_s)}: from {begin} to {end} after its submission"
 
 
-def longest_parts(wait: Wait, most: int) -> Sequence[Part]:
-    """The longest parts of a wait, in order of time."""
-    longest = sorted(wait.parts, key=lambda part: part.begin_s - part.end_s)[:most]
-    return sorted(longest, key=lambda part: part.begin_s)
+def longest_of(times: Sequence[TimeT], most: int) -> list[TimeT]:
+    """The longest of waits, or of their parts, in order of time."""
+    longest = sorted(times, key=lambda each: each.begin_s - each.end_s)[:most]
+    return sorted(longest, key=lambda each: each.begin_s)
 
 
 PART_COLUMNS = ("after", "for", "jobs ahead at begin", "reason", "demand", "free at begin")
@@ -273,19 +238,13 @@ def part_rows(found: Explanation, wait: Wait, most: int) -> list[tuple[str, str,
     """Begin, length, jobs ahead, reason, demand and free capacity of the longest parts of a wait."""
     return [
         (*_times(found, part), part.ahead, part.cause, part.needs or "-", part.free or "-")
-        for part in longest_parts(wait, most)
+        for part in longest_of(wait.parts, most)
     ]
 
 
 def _times(found: Explanation, part: Part) -> tuple[str, str]:
     """Begin of a part after the submission, and its length."""
     return duration(part.begin_s - found.submit_s), duration(part.end_s - part.begin_s)
-
-
-def longest_waits(found: Explanation, most: int) -> Sequence[Wait]:
-    """The longest waits of a job, in order of time."""
-    longest = sorted(found.waits, key=lambda wait: wait.begin_s - wait.end_s)[:most]
-    return sorted(longest, key=lambda wait: wait.begin_s)
 
 
 def others_rows(wait: Wait) -> list[tuple[str, object]]:
@@ -314,10 +273,10 @@ def explanation_sections(found: Explanation) -> list[tuple[str, list[tuple[str, 
         times = f"{duration(total)} of {duration(found.queue_s)}"
         part = f" in its {len(found.waits)} longest waits of {found.waits_total:,}: {times}"
     sections = [(f"Why it waited{part}", [(shown(label), text) for label, text in reasons])]
-    for wait in longest_waits(found, MOST_IN_PAGE):
+    for wait in longest_of(found.waits, MOST_IN_PAGE):
         lines = [
             ("after {}, for {}".format(*_times(found, part)), shown(part.text))
-            for part in longest_parts(wait, MOST_IN_PAGE)
+            for part in longest_of(wait.parts, MOST_IN_PAGE)
         ]
         lines += [(label, shown(text)) for label, text in others_rows(wait)]
         most = len(wait.parts) > MOST_IN_PAGE
