@@ -16,8 +16,6 @@ from ray_sim.model.readable import number
 if TYPE_CHECKING:
     from ray_sim.experiments.compare import ComparisonReport, Group
     from ray_sim.reports.breakdown import Breakdown, ClassRatio, JobComparison
-    from ray_sim.reports.compare import PolicyComparison
-    from ray_sim.reports.statistics import Cover
 
 
 def compare(
@@ -70,9 +68,13 @@ def _print(report: ComparisonReport) -> None:
     sys.stdout.write(f"{report.metric} ({sign} is better), 95 % intervals, p after Holm\n")
     for group in report.groups:
         _print_group(group, "setting" if report.compared == "settings" else "policy", sign)
-    if report.cover:
+    if (cover := report.cover) is not None:
+        shares = ", ".join(f"{percent} % if {name}" for name, percent in cover.percent.items())
         sys.stdout.write("\n")
-        print_text(_cover_text(report.cover))
+        print_text(
+            f"intervals over {cover.seeds} seeds hold the true value in 95 % of cases if the differences are "
+            f"normal, {shares} (docs/compare.md, Cover)"
+        )
     left_out = [
         *report.notes,
         *(f"{'not run' if each.error is None else 'failed'}: {each.entry.label}" for each in report.missing),
@@ -102,7 +104,7 @@ def _print_group(group: Group, compared: str, sign: str) -> None:
             each.effect_size,
             each.superiority,
             each.p_holm,
-            _verdict(each),
+            f"{each.verdict}" + ("" if each.seeds_needed is None else f": {each.seeds_needed} needed"),
         )
         for each in comparison.policies
     ]
@@ -112,31 +114,15 @@ def _print_group(group: Group, compared: str, sign: str) -> None:
     for note in comparison.notes:
         print_text(note, indent="  ")
     if group.bounds:
-        _print_bounds(group, compared, "lower" if sign == "lower" else "upper")
+        side = "lower" if sign == "lower" else "upper"
+        bounds = [(each.policy, each.runs, each.bound, each.gap, each.largest) for each in group.bounds]
+        sys.stdout.write("\n")
+        title = "bounds that hold for every schedule of the same jobs"
+        print_table([compared, "runs", f"{side} bound", "gap", "largest bound"], bounds, title)
     for each in group.breakdowns:
         _print_breakdown(each, comparison.baseline)
     if group.jobs:
         _print_jobs(group.jobs, comparison.baseline)
-
-
-def _print_bounds(group: Group, compared: str, side: str) -> None:
-    rows = [(each.policy, each.runs, each.bound, each.gap, each.largest) for each in group.bounds]
-    sys.stdout.write("\n")
-    title = "bounds that hold for every schedule of the same jobs"
-    print_table([compared, "runs", f"{side} bound", "gap", "largest bound"], rows, title)
-
-
-def _cover_text(cover: Cover) -> str:
-    shares = ", ".join(f"{percent} % if {name}" for name, percent in cover.percent.items())
-    return (
-        f"intervals over {cover.seeds} seeds hold the true value in 95 % of cases if the differences are "
-        f"normal, {shares} (docs/compare.md, Cover)"
-    )
-
-
-def _verdict(each: PolicyComparison) -> str:
-    needed = "" if each.seeds_needed is None else f": {each.seeds_needed} needed"
-    return f"{each.verdict}{needed}"
 
 
 MOST_CLASSES = 20
