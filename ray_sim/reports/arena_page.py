@@ -59,12 +59,7 @@ def arena_page(
 def best_table(
     standings: pl.DataFrame, questions: Sequence[Question] = QUESTIONS, most: int | None = None
 ) -> Table:
-    """The best policies of each place by question: the best, and those that are level with it.
-
-    Parameters
-    ----------
-    most : number of policies that a cell names; all without it
-    """
+    """The best policies of each place by question, and those level with them; names at most `most` in a cell."""
     rows = []
     for (place,), here in standings.group_by("place", maintain_order=True):
         cells = [Cell(str(place))]

@@ -93,13 +93,7 @@ class JobComparison:
 
 
 def jobs_in_system(submit_s: FloatArray, timeline: pl.DataFrame) -> IntArray:
-    """Number of jobs waiting or running when each job arrived, without those of the same instant.
-
-    Parameters
-    ----------
-    submit_s : shape (J,), seconds in the timeline's time
-    timeline : as in `RunResult`
-    """
+    """Number of jobs waiting or running when each job arrived, without those of the same instant."""
     present = (timeline["waiting"] + timeline["running"]).to_numpy().astype(np.int64)
     before = np.searchsorted(timeline["time_s"].to_numpy(), submit_s, side="left")
     return np.concatenate([np.zeros(1, np.int64), present])[before]

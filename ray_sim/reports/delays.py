@@ -148,12 +148,7 @@ def compare_delays(jobs: pl.DataFrame) -> DelayComparison:
 
 
 def delay_pairs(jobs: pl.DataFrame) -> pl.DataFrame:
-    """The jobs that have both delays, with real_s and simulated_s to the microsecond, class_name and group.
-
-    Parameters
-    ----------
-    jobs : as for `compare_delays`
-    """
+    """The jobs that have both delays, with real_s and simulated_s, to a microsecond, class_name and group."""
     jobs = jobs.filter(pl.col("start_s").is_not_null() & pl.col("wait_s").is_not_null())
     priority = jobs["priority"]
     counts = priority.value_counts().sort("count", "priority", descending=[True, False])
@@ -265,13 +260,7 @@ NOTE = (
 
 
 def delays_page(title: str, subtitle: str, facts: Facts, found: DelayComparison, jobs: pl.DataFrame) -> Page:
-    """Build the page of a comparison.
-
-    Parameters
-    ----------
-    facts : inputs and settings of the run
-    jobs : those of which `found` is the comparison
-    """
+    """Build the page of a comparison of these jobs; `facts` are inputs and settings of the run."""
     counts: Facts = [("jobs of the run", found.jobs), *found.left_out.items()]
     waited = frame_table(pl.DataFrame(found.waited), WAITED_HEADINGS)
     return Page(

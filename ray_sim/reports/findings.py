@@ -62,12 +62,7 @@ class PlaceComparison:
 
 
 def compare_place(rows: Sequence[RunRow]) -> PlaceComparison:
-    """Compare the policies of one place with the best of them.
-
-    Parameters
-    ----------
-    rows : finished runs of one workload, cluster and setting
-    """
+    """Compare the policies of the finished runs of one place with the best of them."""
     summaries = [(row, row.summary.flat()) for row in rows]
     metric = default_metric([flat for _, flat in summaries])
     found = [(row.policy, row.seed, flat.get(metric), row.summary.completed) for row, flat in summaries]
@@ -119,12 +114,7 @@ def compare_places(rows: Iterable[RunRow]) -> dict[Place, PlaceComparison]:
 def sweep_findings(
     comparisons: Mapping[Place, PlaceComparison], rows: Iterable[RunRow]
 ) -> dict[Place, tuple[str, ...]]:
-    """`findings` and the sentence on the certificate by place.
-
-    Parameters
-    ----------
-    comparisons : those of `rows`
-    """
+    """`findings` and the sentence on the certificate by place."""
     means = {place: sweep_table(runs) for place, runs in _by_place(rows).items()}
     return {
         place: tuple(filter(None, [*findings(compared), certificate_text(means[place])]))
@@ -140,12 +130,7 @@ def _by_place(rows: Iterable[RunRow]) -> dict[Place, list[RunRow]]:
 
 
 def certificate_text(means: pl.DataFrame) -> str:
-    """Sentence on the bound of the completion times; empty where no run has one.
-
-    Parameters
-    ----------
-    means : rows of the sweep table
-    """
+    """Sentence on the bound of the completion times in a sweep table; empty where no run has one."""
     if not {"certificate.bound_s", "certificate.gap"} <= {*means.columns}:
         return ""
     bounded = means.drop_nulls(["certificate.bound_s", "certificate.gap"]).sort("certificate.gap", "policy")

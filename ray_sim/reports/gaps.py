@@ -22,12 +22,7 @@ from ray_sim.reports.statistics import ConfidenceInterval, ratio_interval, ratio
 
 
 def share_of_means(above: FloatArray, below: FloatArray) -> float | None:
-    """Mean of ``above`` / mean of ``below``; None without runs, or if the mean of ``below`` is not above 0.
-
-    Parameters
-    ----------
-    above, below : shape (N,), of the N runs that have both, in one unit
-    """
+    """Mean of ``above`` over that of ``below``; None without runs, or if the latter is not above 0."""
     if not len(below) or np.mean(below) <= 0:
         return None
     return ratio_of_means(above, below)
@@ -109,12 +104,7 @@ class _Bounded(NamedTuple):
 
 
 def policy_bounds(runs: Iterable[tuple[str, Summary]], metric: str) -> tuple[PolicyBound, ...]:
-    """Bounds of each policy in the order of their labels; none where the metric has no bound.
-
-    Parameters
-    ----------
-    runs : label of the policy and summary of each run of one place
-    """
+    """Bounds of the policies in the runs of one place, by label; none where the metric has no bound."""
     found: dict[str, list[_Bounded]] = {}
     for policy, summary in runs:
         if (bounded := _bounded(summary, metric)) is not None:

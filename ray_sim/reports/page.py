@@ -198,12 +198,7 @@ def line_chart(caption: str, unit: str, lines: Mapping[str, Line], *, focus_s: f
 
 
 def timeline_to_end(timeline: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
-    """The timeline with a row at the end of the run, where jobs wait or hold servers after its last event.
-
-    Parameters
-    ----------
-    timeline, jobs : as in `RunResult`
-    """
+    """The timeline with a row at the end of the run, where jobs wait or hold servers after its last event."""
     end_s = last_end_s(jobs)
     last = timeline.tail(1)
     if last.is_empty() or end_s is None or end_s <= last["time_s"][0]:

@@ -185,12 +185,7 @@ def bars_svg(values: Mapping[str, float | None], xlabel: str, name: str) -> str:
 
 
 def heat_map_svg(ratios: Mapping[str, Sequence[float | None]], columns: Sequence[str], name: str) -> str:
-    """Ratios of at least 1 as coloured cells with their number, as an SVG element; a null has no cell.
-
-    Parameters
-    ----------
-    ratios : rows by name, each with a ratio for each column
-    """
+    """Ratios of at least 1 as coloured cells with their number, as an SVG element; a null has no cell."""
     import matplotlib as mpl
 
     left_in, top_in, cell_in = 0.09 * max(map(len, ratios), default=1) + 0.1, 1.9, (0.52, 0.22)
@@ -218,15 +213,11 @@ def heat_map_svg(ratios: Mapping[str, Sequence[float | None]], columns: Sequence
 
 
 def thin_steps(time_s: FloatArray, values: FloatArray, points: int) -> np.ndarray:
-    """Indices of at most `points` points of a step line that preserve its shape, among them both ends.
+    """Indices of at most `points` (>= 3) points of a step line that preserve its shape, among them both ends.
 
     Intervals of time keep their first highest point, and their last point, whose value continues. Half of
     the intervals are equally long and half have equally many points: a line of few hours before a long quiet
     time keeps its shape.
-
-    Parameters
-    ----------
-    points : at least 3
     """
     if len(values) <= points:
         return np.arange(len(values))

@@ -294,20 +294,12 @@ MOST_INSTANTS = 500
 
 
 def fragmentation(facts: RunFacts, free: FreeCapacity, waits: Waits, times_us: IntArray) -> pl.DataFrame:
-    """Share of free capacity that the job that waits longest cannot use, at some instants.
+    """Share of free capacity that the job that waits longest cannot use, at up to `MOST_INSTANTS` instants.
 
     At an instant, take the waiting job with the earliest submission and the servers of its partition. What is
     free on one server is a piece; it is too small if it holds neither the whole gang nor, where the gang is
     larger, the largest server's worth of it. Fragmentation is the share of free capacity in pieces that are
     too small, of the resource with the largest share: 0 if no job waits or nothing is free.
-
-    Parameters
-    ----------
-    times_us : instants to choose from, increasing; at most `MOST_INSTANTS` are taken, evenly
-
-    Returns
-    -------
-    columns ``time_s`` and ``fragmentation``
     """
     evenly = np.linspace(0, len(times_us) - 1, min(len(times_us), MOST_INSTANTS)).round()
     instants = times_us[np.unique(evenly.astype(np.int64))]

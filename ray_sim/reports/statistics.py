@@ -68,16 +68,7 @@ class ConfidenceInterval:
 
 
 def paired_difference(sample: FloatArray, baseline: FloatArray) -> FloatArray:
-    """Differences sample minus baseline, pair by pair.
-
-    Parameters
-    ----------
-    sample, baseline : shape (N,), in the same unit, paired by index
-
-    Raises
-    ------
-    ValueError : the shapes differ
-    """
+    """Differences sample minus baseline, (N,), pair by pair; `ValueError` where the shapes differ."""
     if sample.shape != baseline.shape or sample.ndim != 1:
         raise ValueError(f"sample has shape {sample.shape}, baseline {baseline.shape}; want (N,) and (N,)")
     difference: FloatArray = sample - baseline
@@ -194,14 +185,6 @@ def sign_flip_p_value(difference: FloatArray, generator: np.random.Generator) ->
 def holm(p_values: FloatArray) -> FloatArray:
     """P-values adjusted for multiple tests, so that any false rejection at 5 % has probability at most 5 %.
 
-    Parameters
-    ----------
-    p_values : shape (M,), in [0, 1]
-
-    Returns
-    -------
-    shape (M,), in the order given
-
     Source: Holm, A simple sequentially rejective multiple test procedure, Scand. J. Stat. 1979.
     """
     order = np.argsort(p_values, kind="stable")
@@ -307,12 +290,7 @@ class Cover:
 
 
 def shortfall(seeds: int) -> Cover | None:
-    """Distributions for which intervals over this number of seeds fall short; None if there are none.
-
-    Parameters
-    ----------
-    seeds : at least 3; rounded down to a number of `SEEDS`
-    """
+    """Distributions for which intervals over that many seeds, at least 3, fall short; None if there are none."""
     column = bisect_right(SEEDS, seeds) - 1
     short = {name: row[column] for name, row in MEASURED.items() if row[column] < PROMISED}
     ordered = dict(sorted(short.items(), key=lambda item: -item[1]))

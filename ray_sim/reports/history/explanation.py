@@ -113,12 +113,7 @@ class Explanation:
 
 
 class RunExplainer:
-    """Explains the jobs of one run.
-
-    Parameters
-    ----------
-    jobs, events : as in `RunResult`
-    """
+    """Explains the jobs of one run, from the frames of its `RunResult`."""
 
     def __init__(self, facts: RunFacts, jobs: pl.DataFrame, events: pl.DataFrame) -> None:
         self.facts, self._jobs = facts, jobs
@@ -134,12 +129,7 @@ class RunExplainer:
         self._first_s = first_submission_s(jobs)
 
     def explain(self, job: int, most_waits: int | None = None) -> Explanation:
-        """Explain the job of an index.
-
-        Parameters
-        ----------
-        most_waits : number of its longest waits to explain; all by default
-        """
+        """Explain the job of an index; of its waits the `most_waits` longest, or all."""
         row = self._jobs.row(job, named=True)
         demand = self._in_units(self.facts.whole_demand(job))
         arrival_s = row.get("arrival_s")

@@ -47,12 +47,7 @@ def room_text(facts: RunFacts, job: int, stretches: Stretches, n: int) -> tuple[
 
 
 def cause_text(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_server: bool) -> str:
-    """Sentence on the reason of a part of a wait, without demand and free capacity.
-
-    Parameters
-    ----------
-    one_server : whether the policy's placement rule gives the job one server
-    """
+    """Sentence on the reason of a part of a wait, without demand and free capacity."""
     match Reason(int(stretches.reason[n])):
         case Reason.NOT_ARRIVED:
             return "announced; it has not arrived yet"

@@ -155,13 +155,7 @@ class Holdings:
 
 
 def read_history(events: pl.DataFrame, jobs: pl.DataFrame, servers: tuple[str, ...]) -> History:
-    """Turn the frames of a result into arrays.
-
-    Parameters
-    ----------
-    events, jobs : as in `RunResult`
-    servers : names of the servers by index
-    """
+    """Turn the frames of a `RunResult` into arrays; servers are names by index."""
     job_ids = jobs["job_id"]
     time_us = whole_us(events["time_s"])
     ends = [int(time_us.max()) if len(time_us) else 0, round((last_end_s(jobs) or 0.0) * US_PER_S)]

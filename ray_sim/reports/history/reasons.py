@@ -43,13 +43,7 @@ class Waits:
 
 
 def find_waits(history: History, jobs: pl.DataFrame, *, chunked: bool) -> Waits:
-    """Waiting intervals of all jobs.
-
-    Parameters
-    ----------
-    jobs : jobs.parquet, in the order of the job indices
-    chunked : whether jobs wait while no chunk makes progress, rather than while they hold nothing
-    """
+    """Waiting intervals of all jobs of jobs.parquet, in their order."""
     stays = history.holdings
     busy = (stays.role == CHUNK) == chunked
     starts = np.flatnonzero((history.kind == START) & ((history.role == CHUNK) == chunked))
@@ -170,12 +164,7 @@ class Explainer:
         self._rooms: dict[int, tuple[IntArray, _Room]] = {}
 
     def stretches(self, row: int, arrival_us: int | None = None) -> Stretches:
-        """Reasons of one row of the waits.
-
-        Parameters
-        ----------
-        arrival_us : arrival of an announced job; None for other jobs
-        """
+        """Reasons of one row of the waits; `arrival_us` is that of an announced job."""
         job = int(self._waits.job[row])
         begin, end = int(self._waits.begin_us[row]), int(self._waits.end_us[row])
         times, room = self._room(job)
