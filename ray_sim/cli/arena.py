@@ -12,6 +12,7 @@ from ray_sim.cli.console import (
     announcer,
     exit_unless,
     print_json,
+    print_page_table,
     print_rows,
     print_table,
     progress,
@@ -68,7 +69,7 @@ def arena(
         print_json(ended.to_dict())
     else:
         best = best_table(ended.standings, [each for each in QUESTIONS if each.key in SENSITIVE], MOST_NAMES)
-        print_table(best.columns, [[cell.text for cell in row] for row in best.rows])
+        print_page_table(best)
         say(best.note)
         runs = {place.name: len(place.runs) for place in planned.places}
         missing = missing_runs(ended.scores, runs)

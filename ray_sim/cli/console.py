@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from ray_sim.experiments.sweep import SweepReport
+    from ray_sim.reports.page import Table
 
 
 _GAP = 2
@@ -176,15 +177,20 @@ def print_text(text: str, indent: str = "") -> None:
 def _write_columns(table: Sequence[TextColumn], widths: Sequence[int]) -> None:
     """Write columns of these widths, with numbers aligned to the right."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
-    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    drawn = RichTable(box=None, pad_edge=False, header_style="bold")
     for column, width in zip(table, widths, strict=True):
         side: Literal["left", "right"] = "right" if column.numeric else "left"
         drawn.add_column(column.heading, justify=side, overflow="fold", width=width)
     for row in zip(*(column.cells for column in table), strict=True):
         drawn.add_row(*row)
     Console(markup=False, highlight=False, width=table_width(widths)).print(drawn)
+
+
+def print_page_table(table: Table) -> None:
+    """Print a table of a page, without its note."""
+    print_table(table.columns, [[cell.text for cell in row] for row in table.rows])
 
 
 def print_line(cells: Sequence[str], widths: Sequence[int]) -> None:

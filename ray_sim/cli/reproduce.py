@@ -14,8 +14,8 @@ from ray_sim.cli.console import (
     exit_unless,
     print_json,
     print_list,
+    print_page_table,
     print_rows,
-    print_table,
     progress,
     say,
     say_stopped,
@@ -120,17 +120,12 @@ def _data_text(figure: Figure) -> str:
 def _print(ended: Reproduction) -> None:
     """Print the verdicts of all figures; of one alone also each comparison."""
     from ray_sim.reports.figure_page import check_table, verdict_table
-    from ray_sim.reports.page import Table
-
-    def show(table: Table) -> None:
-        print_table(table.columns, [[cell.text for cell in row] for row in table.rows])
-        if table.note:
-            sys.stdout.write(f"{table.note}\n\n")
 
     if len(ended.results) == 1:
-        for check in ended.results[0].checks:
-            show(check_table(check))
-    show(verdict_table(ended.results))
+        for table in map(check_table, ended.results[0].checks):
+            print_page_table(table)
+            sys.stdout.write(f"{table.note}\n\n")
+    print_page_table(verdict_table(ended.results))
     for result in ended.results:
         if result.missing:
             say(f"{result.name}: {result.answer}")

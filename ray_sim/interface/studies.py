@@ -149,7 +149,8 @@ def sweep(
     ------
     InvalidInputError : the sweep has problems, all listed, or the directory is one of something else
     """
-    _check_in_flight(max_in_flight)
+    if max_in_flight is not None:
+        in_range("max_in_flight", max_in_flight, 1)
     if isinstance(content, Mapping):
         planned = parse_sweep(without_figure(plain(content)), "the sweep", HashedInputs())
     else:
@@ -170,11 +171,6 @@ def sweep(
             progress=lambda done, failed, total: report(done, total, note.text(failed, last=done == total)),
             announce=lambda text: report(0, len(entries), text),
         )
-
-
-def _check_in_flight(most: int | None) -> None:
-    if most is not None:
-        in_range("max_in_flight", most, 1)
 
 
 def compare(
@@ -249,7 +245,8 @@ def plan(
     InvalidInputError : the scenario, the goal or a choice is invalid
     """
     in_range("seeds", seeds, 1, MOST_SEEDS)
-    _check_in_flight(max_in_flight)
+    if max_in_flight is not None:
+        in_range("max_in_flight", max_in_flight, 1)
     expect("goal", goal, str, "a text such as 'p95_jct_s<7200'")
     expect("vary", vary, Mapping, "a mapping such as {'servers.count': (1, 40)}")
     expect("price", price, (Mapping, NoneType), "a mapping from names to prices")

@@ -48,11 +48,8 @@ def summaries(results: Results) -> list[tuple[str, Summary]]:
     found = _opened(results)
     if not isinstance(found, SweepResults):
         return [(label, run.summary) for label, runs in found.items() for run in runs]
-    several = len({(row.workload, row.cluster, row.setting) for row in found.rows}) > 1
-    return [
-        (_label(row.policy, (row.workload, row.cluster, row.setting), several), row.summary)
-        for row in found.rows
-    ]
+    several = len({row.place for row in found.rows}) > 1
+    return [(_label(row.policy, row.place, several), row.summary) for row in found.rows]
 
 
 def runs_data(results: Results) -> PlaceData:
@@ -100,10 +97,8 @@ def _opened(results: Results) -> SweepResults | _Runs:
     if isinstance(results, str | Path):
         read = read_results(Path(results))
         if read is None:
-            raise InvalidInputError(
-                f"{results}: holds neither a run ({MANIFEST}) nor a sweep ({PLAN}); name a directory of "
-                "results"
-            )
+            expected = f"neither a run ({MANIFEST}) nor a sweep ({PLAN})"
+            raise InvalidInputError(f"{results}: holds {expected}; name a directory of results")
         results = read
     if isinstance(results, SweepResults):
         if not results.finished:

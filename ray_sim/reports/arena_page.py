@@ -59,7 +59,7 @@ def arena_page(
 def best_table(
     standings: pl.DataFrame, questions: Sequence[Question] = QUESTIONS, most: int | None = None
 ) -> Table:
-    """The best policies of each place by question, and those level with them; names at most `most` in a cell."""
+    """The best policies of each place by question, and those level with them; a cell names at most `most`."""
     rows = []
     for (place,), here in standings.group_by("place", maintain_order=True):
         cells = [Cell(str(place))]

@@ -125,7 +125,7 @@ def sweep_findings(
 def _by_place(rows: Iterable[RunRow]) -> dict[Place, list[RunRow]]:
     places: dict[Place, list[RunRow]] = {}
     for row in rows:
-        places.setdefault((row.workload, row.cluster, row.setting), []).append(row)
+        places.setdefault(row.place, []).append(row)
     return places
 
 

@@ -290,7 +290,7 @@ class Cover:
 
 
 def shortfall(seeds: int) -> Cover | None:
-    """Distributions for which intervals over that many seeds, at least 3, fall short; None if there are none."""
+    """Distributions for which intervals over so many seeds, at least 3, fall short; None without any."""
     column = bisect_right(SEEDS, seeds) - 1
     short = {name: row[column] for name, row in MEASURED.items() if row[column] < PROMISED}
     ordered = dict(sorted(short.items(), key=lambda item: -item[1]))

@@ -147,7 +147,7 @@ def _place(
     data: PlaceData,
 ) -> Section:
     here = means.filter(workload=place[0], cluster=place[1], setting=place[2])
-    runs = [row for row in rows if (row.workload, row.cluster, row.setting) == place]
+    runs = [row for row in rows if row.place == place]
     headings = {name: text.removesuffix(" s") for name, text in sweep_headings(here).items()}
     ranked = _same_seeds(runs)
     table = without_constants(

@@ -181,6 +181,11 @@ class RunRow:
     """Seed; null if the run does not depend on one."""
     summary: Summary
 
+    @property
+    def place(self) -> Place:
+        """Where its policy is compared with others."""
+        return self.workload, self.cluster, self.setting
+
 
 def run_table(rows: Iterable[RunRow]) -> pl.DataFrame:
     """One row per run: the keys, the seed and every number of its summary under a dotted name."""
