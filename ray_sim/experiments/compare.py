@@ -32,8 +32,8 @@ from ray_sim.reports.compare import (
     lower_is_better,
     no_value,
 )
-from ray_sim.reports.gaps import PolicyBound, policy_bounds
 from ray_sim.reports.notebook_tables import breakdown_table, comparison_table, job_facts, page_table_html
+from ray_sim.reports.policy_bounds import PolicyBound, policy_bounds
 from ray_sim.reports.statistics import Cover, shortfall
 from workloads.progress import Progress, silent
 

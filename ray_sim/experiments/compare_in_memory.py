@@ -13,7 +13,7 @@ from ray_sim.model.result import RunResult
 from ray_sim.model.text import shown
 from ray_sim.reports.breakdown import JOB_COLUMNS, JobComparison, compare_jobs
 from ray_sim.reports.compare import compare_policies, default_metric, find_baseline, lower_is_better, no_value
-from ray_sim.reports.gaps import policy_bounds
+from ray_sim.reports.policy_bounds import policy_bounds
 
 Results = Mapping[str, RunResult | Sequence[RunResult]]
 """Results by the label of their policy: one, or one for each seed, in the same order for every policy."""

@@ -12,7 +12,8 @@ from ray_sim.experiments.tracking.views import configuration_metrics
 from ray_sim.model.result import JctCertificate, UtilityCertificate
 from ray_sim.reports.arena import QUESTIONS, standings
 from ray_sim.reports.compare import JCT
-from ray_sim.reports.gaps import UTILITY, Gap, gap_of_means, policy_bounds, share_of_means
+from ray_sim.reports.gaps import Gap, gap_of_means, share_of_means
+from ray_sim.reports.policy_bounds import UTILITY, policy_bounds
 from ray_sim.reports.statistics import mean_interval
 from ray_sim.reports.tables import RunRow, run_table, sweep_table
 from tests.results_by_hand import three_jobs
