@@ -233,11 +233,7 @@ def thin_steps(time_s: FloatArray, values: FloatArray, points: int) -> np.ndarra
 
 
 def _time_cdf(
-    curves: Mapping[str, FloatArray],
-    title: str,
-    size_in: tuple[float, float],
-    quantity: str,
-    counted: str,
+    curves: Mapping[str, FloatArray], title: str, size_in: tuple[float, float], quantity: str, counted: str
 ) -> Figure:
     figure, axes = axes_with_legend(size_in, title, list(curves))
     draw_cdf(axes, curves, quantity, counted, size_in[0])

@@ -16,13 +16,7 @@ import numpy as np
 from ray_sim.model.streams import Streams
 from ray_sim.reports.shape_samples import Comparison, Test
 from ray_sim.reports.statements import Check
-from ray_sim.reports.statistics import (
-    LEVEL,
-    ConfidenceInterval,
-    holm,
-    pairs_to_decide,
-    sign_flip_p_value,
-)
+from ray_sim.reports.statistics import LEVEL, ConfidenceInterval, holm, pairs_to_decide, sign_flip_p_value
 
 _STREAMS = Streams(seed=0)
 """Seed of the sign flips: the same for every test, so that adding a check changes no p-value."""
