@@ -1,4 +1,4 @@
-"""Explanations of waits, also of chunks, agree with a naive replay of the events, and with examples by hand."""
+"""Explanations of waits, also of chunks, agree with a naive replay of the events and with worked examples."""
 
 from __future__ import annotations
 
