@@ -210,9 +210,7 @@ def _gap(runs: pl.DataFrame, question: Question) -> dict[str, float | None]:
 def worth_of_knowledge(scores: pl.DataFrame, pairs: Sequence[tuple[str, str, str]]) -> pl.DataFrame:
     """Difference between policies that are told something and those that are not; `KNOWLEDGE_SCHEMA`.
 
-    Parameters
-    ----------
-    pairs : policy that is blind, policy that is told, and what it is told
+    Each of the pairs is a blind policy, one that is told something, and what it is told.
     """
     rows: list[dict[str, object]] = []
     for (place,), here in scores.group_by("place", maintain_order=True):
@@ -231,9 +229,7 @@ def conclusions(scores: pl.DataFrame, variants: Mapping[str, Sequence[str]]) -> 
     interval leaves out 0. Holding in every variant is the protection against chance, so there is no
     correction for the number of pairs. See `CONCLUSIONS_SCHEMA`.
 
-    Parameters
-    ----------
-    variants : places that change one thing, by the place of which they do
+    `variants` are places that change one thing, by the place of which they do.
     """
     rows: list[dict[str, object]] = []
     for place, others in variants.items():

@@ -32,11 +32,8 @@ def arena_page(
 ) -> Page:
     """Build the page; frames as in `ray_sim.reports.arena`.
 
-    Parameters
-    ----------
-    planned : number of runs of each place, finished or not
-    changed : places that change an assumption of another place; their tables follow those of the others
-    knows : what each policy is told, by policy
+    `planned` are numbers of runs, finished or not. Tables of places that are changed, which change an
+    assumption of another place, follow those of the others. `knows` is what each policy is told.
     """
     changes = pl.col("place").is_in(list(changed))
     parts = [part for part in (standings.filter(~changes), standings.filter(changes)) if part.height]

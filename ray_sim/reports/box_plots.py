@@ -25,10 +25,7 @@ def box_plot_svg(groups: Mapping[str, Mapping[str, FloatArray]], key: str) -> st
     A box spans the middle half, its line is the median, and the whiskers end at 5 and 95 %. Times below a
     second count as one.
 
-    Parameters
-    ----------
-    groups : JCTs in seconds by class and policy; an empty array has no box
-    key : unique among the pictures of the page
+    Groups are JCTs in seconds by class and policy; an empty array has no box. `key` is unique in the page.
     """
     from matplotlib.figure import Figure
 

@@ -43,9 +43,7 @@ def paired_by_seed(values: Mapping[str, Mapping[int | None, float]]) -> dict[str
 def completion_note(runs: Iterable[tuple[str, int | None, float]]) -> str | None:
     """Remark where policies complete different numbers of jobs over common seeds; None where equal ones.
 
-    Parameters
-    ----------
-    runs : policy, or another label, seed, None if the run depends on none, and number of completed jobs
+    Each run is a label, its seed, None if it depends on none, and its number of completed jobs.
     """
     completed: dict[str, dict[int | None, float]] = {}
     for label, seed, jobs in runs:

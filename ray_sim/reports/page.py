@@ -188,10 +188,8 @@ Line = tuple[FloatArray, FloatArray]
 def line_chart(caption: str, unit: str, lines: Mapping[str, Line], *, focus_s: float | None = None) -> Chart:
     """Step lines over time by name.
 
-    Parameters
-    ----------
-    unit : text below the chart until the reader points at it
-    focus_s : end of the interesting part, e.g. the last submission; a long rest is out of view at first
+    `unit` stands below the chart until the reader points at it. `focus_s` ends the interesting part, e.g. the
+    last submission; a long rest is out of view at first.
     """
     series = [{"name": shown(name), **_points(*line)} for name, line in lines.items()]
     return Chart(caption, {"kind": "lines", "unit": unit, "focus_s": focus_s, "series": series})

@@ -73,9 +73,7 @@ def completed_jct_s(jobs: pl.DataFrame) -> FloatArray:
 def jct_cdf_png(curves: Mapping[str, FloatArray], title: str) -> bytes:
     """Share of completed jobs by JCT as a PNG, 640 pixels wide, 400 plus the legend's lines high.
 
-    Parameters
-    ----------
-    curves : JCTs by name, shape (J,), in seconds, ascending; an empty array has no curve
+    Curves are JCTs by name, (J,), in seconds, ascending; an empty array has no curve.
     """
     picture = io.BytesIO()
     _time_cdf(curves, title, _PNG_IN, *_JCT).savefig(picture, format="png", metadata={"Software": None})
@@ -141,10 +139,7 @@ def delay_cdf_svg(curves: Mapping[str, FloatArray], name: str) -> str:
 def hexagons_svg(x_s: FloatArray, y_s: FloatArray, labels: tuple[str, str], name: str) -> str:
     """Pairs of times counted in hexagons on logarithmic axes, as an SVG element.
 
-    Parameters
-    ----------
-    x_s, y_s : shape (J,), J >= 1, in seconds; a time below 1 s is drawn at 1 s
-    labels : of the two axes
+    The J >= 1 times are in seconds; one below 1 s is drawn at 1 s. `labels` are those of the axes.
     """
     figure, axes = axes_with_legend(SVG_IN, "", [""])
     times = [np.maximum(each, 1.0) for each in (x_s, y_s)]
@@ -250,11 +245,8 @@ def draw_cdf(
 ) -> None:
     """Draw the share of jobs by time into axes.
 
-    Parameters
-    ----------
-    curves : times by name, shape (J,), in seconds, ascending; an empty array has no curve
-    quantity, counted : what the times are, and what the share is of
-    width_in : width of the figure, for the line breaks of the names
+    Curves as in `jct_cdf_png`; `quantity` and `counted` say what the times are, and what the share is of.
+    Lines of names break at the width of the figure.
     """
     for index, (name, jct_s) in enumerate(curves.items()):
         if len(jct_s):

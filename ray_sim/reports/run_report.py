@@ -77,12 +77,8 @@ def run_page(
 ) -> Page:
     """Build the report of a run.
 
-    Parameters
-    ----------
-    facts : parameters, world and seed
-    provenance : hashes and versions, in a collapsed section
-    explainer : reconstruction of the run; None leaves out reasons, utilisation and fragmentation
-    no_reasons : why there is no explainer
+    `provenance` is in a collapsed section. Without an explainer the page lacks reasons, utilisation and
+    fragmentation; `no_reasons` says why there is none.
     """
     left_out = (("left out: reasons of waits, fragmentation", no_reasons),) if no_reasons else ()
     summary, found = result.summary, result.summary.certificate

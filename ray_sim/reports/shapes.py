@@ -132,10 +132,8 @@ def judge(
 ) -> JudgedCheck:
     """Verdict of a check on the comparisons of its figure.
 
-    Parameters
-    ----------
-    alternatives : comparisons of the same statement under each alternative, by the choice's id and its name;
-        Holm's correction is over all of them
+    `alternatives` are comparisons of the same statement by the id of a choice and the name of its
+    alternative; Holm's correction is over all of them.
     """
     (own,) = _judged([compared])
     others = _judged([*alternatives.values()])

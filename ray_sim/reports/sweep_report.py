@@ -103,12 +103,8 @@ def sweep_page(
 ) -> Page:
     """Build the report of a sweep.
 
-    Parameters
-    ----------
-    rows : finished runs of the sweep
-    comparisons : comparison of ``rows`` at each place, by `ray_sim.reports.findings.compare_places`
-    places : results of these runs, place by place
-    configurations : one line per configuration, columns as in `CONFIGURATIONS_SCHEMA`
+    `comparisons` are those of the finished runs, by `ray_sim.reports.findings.compare_places`;
+    `configurations` has the columns of `CONFIGURATIONS_SCHEMA`.
     """
     states = dict(configurations.group_by("state").len().iter_rows())
     counts = [f"{states[state]} {state}" for state in ("done", "failed", "missing") if state in states]

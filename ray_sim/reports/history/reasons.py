@@ -73,13 +73,8 @@ def _running_most(values: IntArray, job: IntArray) -> IntArray:
 def ahead_over_time(waits: Waits, row: int, rivals: BoolArray) -> tuple[IntArray, IntArray]:
     """Number of jobs that wait at the same time as a row of `waits` and start at an earlier instant.
 
-    Parameters
-    ----------
-    rivals : (n,) rows of `waits` that count, e.g. those of the same partition
-
-    Returns
-    -------
-    times in the wait, the first its begin, and the number from each time on
+    `rivals`, (n,), are the rows of `waits` that count, e.g. of the same partition. Returns times in the wait,
+    the first its begin, and the number from each time on.
     """
     ahead = rows_ahead(waits, row, rivals)
     begin = int(waits.begin_us[row])
