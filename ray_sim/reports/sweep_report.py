@@ -187,18 +187,11 @@ def _pictures(name: str, means: pl.DataFrame, jct_s: Mapping[str, FloatArray]) -
         column: (f"Utilisation, {resource}", "used over offered", 1)
         for column, resource in columns_in_use(means, "utilisation.").items()
     }
-    return (
-        Picture(jct_cdf_svg(jct_s, f"jct-{name}"), "Job completion times"),
-        *(
-            Picture(
-                bars_svg(
-                    dict(zip(means["policy"], means[column] / divisor, strict=True)), unit, f"{column}-{name}"
-                ),
-                caption,
-            )
-            for column, (caption, unit, divisor) in bars.items()
-        ),
-    )
+    pictures = [Picture(jct_cdf_svg(jct_s, f"jct-{name}"), "Job completion times")]
+    for column, (caption, unit, divisor) in bars.items():
+        values = dict(zip(means["policy"], means[column] / divisor, strict=True))
+        pictures.append(Picture(bars_svg(values, unit, f"{column}-{name}"), caption))
+    return tuple(pictures)
 
 
 def verdict_table(place: PlaceComparison) -> Table | None:
