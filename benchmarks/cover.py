@@ -14,15 +14,15 @@ import numpy as np
 
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
-from ray_sim.reports.cover import SEEDS
 from ray_sim.reports.statistics import (
     LEVEL,
+    SEEDS,
     ConfidenceInterval,
+    ValueRange,
     mean_interval,
     ratio_interval,
     sign_flip_p_value,
 )
-from ray_sim.reports.value_range import ValueRange
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], FloatArray]
 """Function that draws differences of a shape."""

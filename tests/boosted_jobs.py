@@ -38,7 +38,7 @@ from ray_sim.model.parameters import Parameter
 from ray_sim.model.progress_rule import PlacementRows, RigidProgress
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
-from ray_sim.reports.figure_rows import FigureRows, figure_rows
+from ray_sim.reports.tables import FigureRows, figure_rows
 
 BOOSTED = "boosted"
 BOOST_US = 5_000_000

@@ -87,18 +87,14 @@ def test_a_table_in_a_pipe_has_a_line_for_each_row(
 
 
 @pytest.mark.parametrize("width", [24, 40, 60, 80])
-def test_a_table_on_a_terminal_is_no_wider_than_it_and_loses_nothing(
+def test_rows_on_a_terminal_are_no_wider_than_it_and_lose_nothing(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    print_table(*LISTING, title="two policies")
     print_rows([("rule of fifo", LISTING[1][0][1])])
     printed = capsys.readouterr().out
     assert max(map(len, printed.splitlines())) <= width
-    assert "1,234,567" in printed
-    assert "3.5" in printed
-    for word in str(LISTING[1][0][1]).split():
-        assert printed.count(word) >= 2
+    assert printed.split() == ["rule", "of", "fifo", *str(LISTING[1][0][1]).split()]
 
 
 WORDS = st.lists(st.text("ab", min_size=1, max_size=9), min_size=1, max_size=5).map(" ".join)

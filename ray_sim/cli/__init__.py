@@ -1,6 +1,6 @@
-"""The command line, `ray-sim`: one module for each command, with the command's name.
+"""The command line, `ray-sim`: commands are functions of their names, listed in `app`.
 
-Commands import heavy packages inside their functions, so that --help is fast.
+They import heavy packages inside their functions, so that --help is fast.
 """
 
 from __future__ import annotations

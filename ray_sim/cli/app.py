@@ -23,29 +23,25 @@ from ray_sim import __version__
 from ray_sim.cli.arena import arena
 from ray_sim.cli.bench import bench
 from ray_sim.cli.check_policy import check_policy
-from ray_sim.cli.clusters import clusters
 from ray_sim.cli.compare import compare
 from ray_sim.cli.console import say
 from ray_sim.cli.convert import convert
 from ray_sim.cli.diff import diff
 from ray_sim.cli.enrich import enrich
 from ray_sim.cli.explain import explain
-from ray_sim.cli.failures import failures
-from ray_sim.cli.formats import formats
 from ray_sim.cli.heartbeat import beating
 from ray_sim.cli.info import info
 from ray_sim.cli.interference import interference
-from ray_sim.cli.links import links
+from ray_sim.cli.listings import clusters, formats, policies, worlds
 from ray_sim.cli.log import log
 from ray_sim.cli.plan import plan
-from ray_sim.cli.policies import policies
 from ray_sim.cli.report import report
 from ray_sim.cli.reproduce import reproduce
 from ray_sim.cli.run import run
+from ray_sim.cli.server_changes import failures, links
 from ray_sim.cli.sweep import sweep
 from ray_sim.cli.synth import synth
 from ray_sim.cli.train import train
-from ray_sim.cli.worlds import worlds
 from ray_sim.interruption import interruptible
 from ray_sim.model.errors import InvalidInputError, RaySimError
 from ray_sim.model.text import shown

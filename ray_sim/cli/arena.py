@@ -6,23 +6,34 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from ray_sim.cli.options import Address, Json, MaxInFlight, Results, Resume
+from ray_sim.cli.console import (
+    announcer,
+    exit_unless,
+    print_json,
+    print_page_table,
+    print_rows,
+    print_table,
+    progress,
+    say,
+    with_failures,
+)
+from ray_sim.cli.options import Address, Json, MaxInFlight, Quick, Results, Resume
+from ray_sim.interruption import interruptible
+from ray_sim.model.errors import InvalidScenarioError
 
 
 def arena(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE.yaml]", help="Arena file [the bundled arena].")
+        Path | None, Argument(metavar="[FILE.yaml]", help="Arena file [the bundled arena].")
     ] = None,
     out: Results = None,
     address: Address = "local",
     resume: Resume = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Few jobs and one seed: does everything run? No verdicts.")
-    ] = False,
+    quick: Quick = False,
     show: Annotated[
-        bool, typer.Option("--show", help="Print the arena file, as a start for one of your own.")
+        bool, Option("--show", help="Print the arena file, as a start for one of your own.")
     ] = False,
     max_in_flight: MaxInFlight = None,
     json_output: Json = False,
@@ -31,23 +42,18 @@ def arena(
 
     Example: ray-sim arena --quick -o results/quick
     """
-    from ray_sim.cli.console import announcer, print_json, print_rows, print_table, progress, say
     from ray_sim.experiments.arena.file import BUNDLED, read_arena
     from ray_sim.experiments.arena.run import run_arena
-    from ray_sim.experiments.sweep import INTERRUPTED
-    from ray_sim.interruption import interruptible
-    from ray_sim.model.errors import InvalidScenarioError
     from ray_sim.reports.arena import QUESTIONS, SENSITIVE
     from ray_sim.reports.arena_page import MOST_NAMES, best_table, missing_runs
     from workloads.documents import read_text
 
-    path = file or BUNDLED
     if show:
-        sys.stdout.write(read_text(path, InvalidScenarioError))
+        sys.stdout.write(read_text(file or BUNDLED, InvalidScenarioError))
         return
     announce = announcer(quiet=json_output)
     announce("checking every policy at every place")
-    planned = read_arena(path, quick=quick)
+    planned = read_arena(file or BUNDLED, quick=quick)
     with interruptible() as interruption, progress("arena", quiet=json_output) as report:
         ended = run_arena(
             planned,
@@ -55,7 +61,7 @@ def arena(
             address=address,
             resume=resume,
             max_in_flight=max_in_flight,
-            progress=lambda done, failed, total: report(done, total, f"({failed} failed)" if failed else ""),
+            progress=with_failures(report),
             stop=interruption.asked,
             announce=announce,
         )
@@ -63,22 +69,20 @@ def arena(
         print_json(ended.to_dict())
     else:
         best = best_table(ended.standings, [each for each in QUESTIONS if each.key in SENSITIVE], MOST_NAMES)
-        print_table(best.columns, [[cell.text for cell in row] for row in best.rows])
+        print_page_table(best)
         say(best.note)
-        missing = missing_runs(ended.scores, {place.name: len(place.runs) for place in planned.places})
+        runs = {place.name: len(place.runs) for place in planned.places}
+        missing = missing_runs(ended.scores, runs)
         if missing:
             print_table(["place with missing runs", "missing"], list(missing.items()))
         for failure in ended.sweep.failures[:10]:
             say(f"failed: {failure.entry.label}: {failure.error}")
         print_rows(
             [
-                ("runs", f"{ended.scores.height} of {sum(len(place.runs) for place in planned.places)}"),
+                ("runs", f"{ended.scores.height} of {sum(runs.values())}"),
                 ("conclusions", ended.conclusions.height),
                 ("of these hold in every variant", int(ended.conclusions["holds"].sum())),
                 ("page", str(ended.page)),
             ]
         )
-    if ended.sweep.stopped == INTERRUPTED:
-        raise typer.Exit(interruption.exit_code)
-    if not ended.sweep.ok:
-        raise typer.Exit(1)
+    exit_unless(ended.sweep.ok, ended.sweep, interruption)

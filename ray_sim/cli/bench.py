@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Exit, Option
 
+from ray_sim.cli.console import print_json, print_list, print_rows, print_table
 from ray_sim.cli.options import Json
+from ray_sim.model.errors import InvalidInputError, RunFailedError, UnknownNameError
 
 if TYPE_CHECKING:
     Report = dict[str, Any]
@@ -36,28 +38,20 @@ NAMES = {
 """Modules of `benchmarks`, in the order of execution, and what they measure."""
 
 _OPTIONS = (
-    *("-p", "benchmark", "-p", "no:xdist", "--verbose"),
-    *(
-        "--benchmark-enable",
-        "--benchmark-timer=time.process_time",
-        "--benchmark-disable-gc",
-        "--benchmark-quiet",
-    ),
+    *("-p", "benchmark", "-p", "no:xdist", "--verbose", "--benchmark-enable", "--benchmark-quiet"),
+    *("--benchmark-timer=time.process_time", "--benchmark-disable-gc"),
 )
 
 
 def bench(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="Benchmarks to run, e.g. replay [all]."),
+        list[str] | None, Argument(metavar="NAME", help="Benchmarks to run, e.g. replay [all].")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Write the figures to this JSON file.")
-    ] = None,
+    out: Annotated[Path | None, Option("-o", "--out", help="Write the figures to this JSON file.")] = None,
     against: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Compare with the figures of an earlier -o FILE.")
+        Path | None, Option(metavar="FILE", help="Compare with the figures of an earlier -o FILE.")
     ] = None,
-    listing: Annotated[bool, typer.Option("--list", help="List the benchmarks; run none.")] = False,
+    listing: Annotated[bool, Option("--list", help="List the benchmarks; run none.")] = False,
     json_output: Json = False,
 ) -> None:
     """Run benchmarks of speed and memory, and compare the figures with their budgets.
@@ -67,19 +61,16 @@ def bench(
 
     Example: ray-sim bench replay --against before.json
     """
-    from ray_sim.cli.console import print_json, print_table
     from workloads.files import replacing, require_replaceable
 
     _require_checkout()
     chosen = _chosen(names or [])
     if listing:
-        rows = [(name, NAMES[name]) for name in chosen]
-        if json_output:
-            print_json([dict(zip(("name", "measures"), row, strict=True)) for row in rows])
-        else:
-            print_table(["benchmark", "measures"], rows)
+        entries = [{"name": name, "measures": NAMES[name]} for name in chosen]
+        rows = [tuple(each.values()) for each in entries]
+        print_list(entries, ["benchmark", "measures"], rows, as_json=json_output)
         return
-    before = _read(against) if against else None  # check both before the work
+    before = _earlier(against) if against else None  # check both before the work
     if out:
         require_replaceable(out, _is_report)
     report = _measured(chosen)
@@ -93,11 +84,10 @@ def bench(
         _print(report, worse)
     failed = [each for each in report["benchmarks"].values() if each["failed"] is not None]
     if failed or worse or any(row["result"] == "FAILED" for _, row in _rows(report)):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _require_checkout() -> None:
-    from ray_sim.model.errors import RunFailedError
     from ray_sim.siblings import ROOT
 
     # Beside installed packages, a folder `benchmarks` may belong to another package.
@@ -109,8 +99,6 @@ def _require_checkout() -> None:
 
 
 def _chosen(wanted: Iterable[str]) -> list[str]:
-    from ray_sim.model.errors import UnknownNameError
-
     wanted = set(wanted)
     for name in sorted(wanted - set(NAMES)):
         raise UnknownNameError("benchmark", name, NAMES)
@@ -129,20 +117,14 @@ def _measured(names: Iterable[str], *options: str) -> Report:
     with tempfile.TemporaryDirectory(prefix="ray_sim-bench-") as folder:
         found = Path(folder) / "found.json"
         files = [str(ROOT / "benchmarks" / f"{name}.py") for name in names]
-        pytest = [
-            sys.executable,
-            "-P",
-            "-m",
-            "pytest",
-            f"--rootdir={ROOT}",
-            f"--config-file={ROOT}/pyproject.toml",
-        ]
+        place = [f"--rootdir={ROOT}", f"--config-file={ROOT}/pyproject.toml"]
+        pytest = [sys.executable, "-P", "-m", "pytest", *place]
         command = [*pytest, *files, *_OPTIONS, f"--benchmark-json={found}", *options]
         given = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         ended = subprocess.run(command, stdout=sys.__stderr__, env=given | {"PYTHONPATH": path}, check=False)
         text = found.read_text() if found.exists() else ""
-        measured = json.loads(text) if text else {"machine_info": {}, "benchmarks": []}
+        measured = json.loads(text or '{"machine_info": {}, "benchmarks": []}')
     return _report(names, measured, ended.returncode)
 
 
@@ -181,22 +163,25 @@ def _result(row: Mapping[str, Any]) -> str:
     return "passed" if met else "FAILED"
 
 
-def _is_report(path: Path) -> bool:
+def _read(path: Path) -> Report | None:
+    """The report in a file; None where it holds none."""
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and content.get("format") == 1 and "benchmarks" in content
+        return None
+    is_report = isinstance(content, dict) and content.get("format") == 1 and "benchmarks" in content
+    return content if is_report else None
 
 
-def _read(path: Path) -> Report:
-    from ray_sim.model.errors import InvalidInputError
+def _is_report(path: Path) -> bool:
+    return _read(path) is not None
 
-    if not _is_report(path):
+
+def _earlier(path: Path) -> Report:
+    if (report := _read(path)) is None:
         raise InvalidInputError(
             f"{path}: cannot be read, or is no report; expected what `ray-sim bench -o FILE` writes"
         )
-    report: Report = json.loads(path.read_bytes())
     return report
 
 
@@ -223,19 +208,14 @@ def _compare(report: Report, before: Report) -> list[str]:
 
 
 def _print(report: Report, worse: list[str]) -> None:
-    from ray_sim.cli.console import print_rows, print_table
-
     columns = ["key", "value", "unit", "better", "budget", "result"]
     for name, each in report["benchmarks"].items():
         if each["failed"] is not None:
             sys.stdout.write(f"{name}: FAILED: {each['failed']}\n\n")
             continue
         shown = [*columns, *(["previous", "ratio"] if "previous" in each["rows"][0] else [])]
-        print_table(
-            shown,
-            [tuple(row[key] for key in shown) for row in each["rows"]],
-            title=f"{name}: {each['input']}",
-        )
+        rows = [tuple(row[key] for key in shown) for row in each["rows"]]
+        print_table(shown, rows, title=f"{name}: {each['input']}")
         sys.stdout.write("\n")
     print_rows([*report["machine"].items(), *report["versions"].items()])
     results = [row["result"] for _, row in _rows(report)]

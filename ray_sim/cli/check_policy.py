@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
+from ray_sim.cli.console import print_json, print_line, say
 from ray_sim.cli.options import Json, Params
 
 
 def check_policy(
-    ref: Annotated[
-        str, typer.Argument(metavar="MODULE:CLASS", help="Your own policy, or the name of a policy.")
-    ],
+    ref: Annotated[str, Argument(metavar="MODULE:CLASS", help="Your own policy, or the name of a policy.")],
     params: Params = None,
     actors: Annotated[
-        bool, typer.Option("--actors", help="Also run the sites in Ray actors; starts Ray and ends it.")
+        bool, Option("--actors", help="Also run the sites in Ray actors; starts Ray and ends it.")
     ] = False,
     json_output: Json = False,
 ) -> None:
@@ -25,7 +24,6 @@ def check_policy(
 
     Example: ray-sim check-policy mypolicy:ShortestFirst
     """
-    from ray_sim.cli.console import print_json, print_line, say
     from ray_sim.contract.outcome import Verdict
     from ray_sim.experiments.policy_check import policy_check
 
@@ -42,4 +40,4 @@ def check_policy(
     if json_output:
         print_json([outcome.to_dict() for outcome in outcomes])
     if any(outcome.failed for outcome in outcomes):
-        raise typer.Exit(1)
+        raise Exit(1)

@@ -1,25 +1,94 @@
-"""Tables, listings and progress of the command line."""
+"""Tables, listings and progress of the command line: within the width of a terminal, if there is one."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from typer import Exit
+
 from ray_sim.cli.heartbeat import heartbeat
-from ray_sim.cli.layout import TextTable, labelled, records, table_width, terminal_width
-from ray_sim.model.readable import constant_columns, number
+from ray_sim.interruption import Interruption
+from ray_sim.model.readable import ASCII, constant_columns, number
 from ray_sim.model.text import shown
 from ray_sim.progress import Report, terminal_bar
-from ray_sim.reports.bars import ASCII
 
 if TYPE_CHECKING:
     import polars as pl
 
     from ray_sim.experiments.sweep import SweepReport
+    from ray_sim.reports.page import Table
+
+
+_GAP = 2
+"""Blanks between two columns."""
+
+
+def terminal_width() -> int | None:
+    """Characters in a line of the terminal, or COLUMNS where it is set; None where nothing limits a line."""
+    if os.environ.get("COLUMNS", "").isdigit() or sys.stdout.isatty():
+        return shutil.get_terminal_size().columns
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumn:
+    """A column of a table as text; `numeric` if it holds numbers."""
+
+    heading: str
+    cells: Sequence[str]
+    numeric: bool
+
+    def least_width(self) -> int:
+        """Its least width: numbers never wrap, headings and text wrap between words."""
+        words = [word for cell in self.cells for word in ([cell] if self.numeric else cell.split())]
+        return max(map(len, [*self.heading.split(), *words]), default=0)
+
+
+def fitted_widths(table: Sequence[TextColumn], width: int | None) -> list[int]:
+    """Width of each column in a table of this width, into which it fits: the widest text is wrapped."""
+    least = [column.least_width() for column in table]
+    widths = [max(map(len, (column.heading, *column.cells))) for column in table]
+    while width is not None and table_width(widths) > width:
+        _, widest = max((each, index) for index, each in enumerate(widths) if each > least[index])
+        widths[widest] -= 1
+    return widths
+
+
+def table_width(widths: Sequence[int]) -> int:
+    """Width of a table with columns of these widths."""
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def labelled(label: str, value: str, label_width: int, width: int | None) -> list[str]:
+    """Lines of a label and its value; further lines of the value are indented.
+
+    Words are never broken: a path stays whole.
+    """
+    head = f"{label:<{label_width}}  "
+    if width is None or len(head) + len(value) <= width or width <= len(head):
+        return [head + value]
+    return textwrap.wrap(
+        value, width, initial_indent=head, subsequent_indent=" " * len(head),
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def records(table: Sequence[TextColumn], width: int | None) -> str:
+    """A table that is too wide for columns: one record for each row, a line for each filled cell."""
+    label_width = max(len(column.heading) for column in table)
+    texts = []
+    for row in zip(*(column.cells for column in table), strict=True):
+        filled = ((column.heading, cell) for column, cell in zip(table, row, strict=True) if cell)
+        texts.append("".join(f"{line}\n" for each in filled for line in labelled(*each, label_width, width)))
+    return "\n".join(texts)
 
 
 def print_json(content: object) -> None:
@@ -36,19 +105,35 @@ def print_rows(rows: Iterable[tuple[str, object]]) -> None:
     """Print labels and values, aligned."""
     cells = [(shown(label), shown(number(value))) for label, value in rows]
     width = max((len(label) for label, _ in cells), default=0)
-    for label, value in cells:
-        for line in labelled(label, value, width, terminal_width()):
-            sys.stdout.write(_printable(f"{line}\n"))
+    for each in cells:
+        _write("".join(f"{line}\n" for line in labelled(*each, width, terminal_width())))
 
 
-def _printable(text: str) -> str:
-    """The text in characters of the terminal's encoding; bars become ASCII if necessary."""
+def print_facts(facts: Mapping[str, object], *, as_json: bool) -> None:
+    """Print facts by name, as JSON or aligned."""
+    print_json(facts) if as_json else print_rows(facts.items())
+
+
+def print_list(
+    entries: Iterable[Mapping[str, object]],
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    title: str | None = None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print entries as JSON, or their rows as a table."""
+    print_json(list(entries)) if as_json else print_table(columns, rows, title)
+
+
+def _write(text: str) -> None:
+    """Write text in characters of the terminal's encoding; bars become ASCII if necessary."""
     encoding = sys.stdout.encoding or "utf-8"
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        return text.translate(ASCII).encode(encoding, "replace").decode(encoding)
-    return text
+        text = text.translate(ASCII).encode(encoding, "replace").decode(encoding)
+    sys.stdout.write(text)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
@@ -58,21 +143,25 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
     with one value stand in a line below it; if it is too wide without them, it is printed as records.
     Elsewhere, as in a pipe, a row is a line.
     """
-    cells = list(rows)
-    numeric = [any(isinstance(row[i], int | float) for row in cells) for i in range(len(columns))]
+    cells, width = list(rows), terminal_width()
     texts = [[shown(number(cell)) for cell in row] for row in cells]
-    table, width = TextTable([shown(name) for name in columns], texts, numeric), terminal_width()
-    constant = [] if table.fits(width) else constant_columns(texts)
-    varying = table.only([index for index in range(len(columns)) if index not in constant])
+    numeric = [any(isinstance(row[i], int | float) for row in cells) for i in range(len(columns))]
+    table = [TextColumn(shown(name), [row[i] for row in texts], numeric[i]) for i, name in enumerate(columns)]
+
+    def fits(part: Sequence[TextColumn]) -> bool:
+        return width is None or table_width([column.least_width() for column in part]) <= width
+
+    constant = [] if fits(table) else constant_columns(texts)
+    varying = [column for i, column in enumerate(table) if i not in constant]
     if title:
         print_text(title)
-    if width is None or varying.fits(width):
-        _write_columns(varying, width)
-        if constant:
-            same = ", ".join(f"{table.columns[index]} {texts[0][index] or 'none'}" for index in constant)
-            print_text(f"in all rows: {same}")
-    else:
-        sys.stdout.write(_printable("\n".join(records(table, width)) + "\n"))
+    if not fits(varying):
+        _write(records(table, width))
+        return
+    _write_columns(varying, fitted_widths(varying, width))
+    if constant:
+        same = ", ".join(f"{table[i].heading} {table[i].cells[0] or 'none'}" for i in constant)
+        print_text(f"in all rows: {same}")
 
 
 def print_text(text: str, indent: str = "") -> None:
@@ -82,22 +171,26 @@ def print_text(text: str, indent: str = "") -> None:
         line, terminal_width() or len(line), subsequent_indent=indent,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
-    sys.stdout.write(_printable("\n".join(wrapped) + "\n"))
+    _write("\n".join(wrapped) + "\n")
 
 
-def _write_columns(table: TextTable, width: int | None) -> None:
-    """Write a table that fits into the width, with numbers aligned to the right."""
+def _write_columns(table: Sequence[TextColumn], widths: Sequence[int]) -> None:
+    """Write columns of these widths, with numbers aligned to the right."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
-    drawn = Table(box=None, pad_edge=False, header_style="bold")
-    widths = table.fitted_widths(width)
-    for heading, right, column_width in zip(table.columns, table.numeric, widths, strict=True):
-        side: Literal["left", "right"] = "right" if right else "left"
-        drawn.add_column(heading, justify=side, overflow="fold", width=column_width)
-    for row in table.rows:
+    drawn = RichTable(box=None, pad_edge=False, header_style="bold")
+    for column, width in zip(table, widths, strict=True):
+        side: Literal["left", "right"] = "right" if column.numeric else "left"
+        drawn.add_column(column.heading, justify=side, overflow="fold", width=width)
+    for row in zip(*(column.cells for column in table), strict=True):
         drawn.add_row(*row)
     Console(markup=False, highlight=False, width=table_width(widths)).print(drawn)
+
+
+def print_page_table(table: Table) -> None:
+    """Print a table of a page, without its note."""
+    print_table(table.columns, [[cell.text for cell in row] for row in table.rows])
 
 
 def print_line(cells: Sequence[str], widths: Sequence[int]) -> None:
@@ -109,7 +202,7 @@ def print_line(cells: Sequence[str], widths: Sequence[int]) -> None:
     """
     *aligned, last = map(shown, cells)
     line = "  ".join([*(f"{cell:<{width}}" for cell, width in zip(aligned, widths, strict=True)), last])
-    sys.stdout.write(_printable(f"{line}\n"))
+    _write(f"{line}\n")
     sys.stdout.flush()
 
 
@@ -130,25 +223,18 @@ def print_sweep(report: SweepReport) -> None:
     if report.table.height:
         print_frame(report.table, headings, f"{report.name}: means over seeds")
     done = report.configurations - report.missing - len(report.failures)
-    rows: list[tuple[str, object]] = [
-        ("results", report.directory),
-        ("done", f"{done} of {report.configurations}"),
+    counts: list[tuple[str, object]] = [
+        ("already there", report.resumed),
+        ("damaged, run again", len(report.damaged)),
+        ("of other code, run again", report.other_code),
+        ("the same run as another", report.repeated),
+        ("tried more than once", len(report.retried)),
+        ("missing", report.missing and f"{report.missing:,}; go on with the same command and --resume"),
     ]
-    if report.resumed:
-        rows.append(("already there", report.resumed))
-    if report.damaged:
-        rows.append(("damaged, run again", len(report.damaged)))
-    if report.other_code:
-        rows.append(("of other code, run again", report.other_code))
-    if report.repeated:
-        rows.append(("the same run as another", report.repeated))
-    if report.retried:
-        rows.append(("tried more than once", len(report.retried)))
-    if report.missing:
-        rows.append(("missing", f"{report.missing:,}; go on with the same command and --resume"))
-    if report.logged:
-        rows += [("MLflow", report.logged.tracking_uri), ("charts", report.logged.charts)]
-        rows += [("shown by", report.logged.serve)] if report.logged.serve else []
+    if (logged := report.logged) is not None:
+        counts += [("MLflow", logged.tracking_uri), ("charts", logged.charts), ("shown by", logged.serve)]
+    rows = [("results", report.directory), ("done", f"{done} of {report.configurations}")]
+    rows += [(label, value) for label, value in counts if value]
     sys.stdout.write("\n")
     print_rows(rows)
     for policy, warning in report.warnings.items():
@@ -159,11 +245,21 @@ def print_sweep(report: SweepReport) -> None:
     for retried in report.retried:
         for reason in retried.lost:
             say(f"tried again: {retried.entry.label}\n  {reason}")
+    say_failures(report)
+    say_stopped(report, "")
+
+
+def say_failures(report: SweepReport) -> None:
+    """Print the configurations of a sweep that failed, with the whole error."""
     for failure in report.failures:
         error = (failure.error or "").replace("\n", "\n  ")
         say(f"failed: {failure.entry.label}\n  {error}")
+
+
+def say_stopped(report: SweepReport, mend: str = "; go on with the same command and --resume") -> None:
+    """Print why a sweep stopped, and why it could not be logged."""
     if report.stopped:
-        say(f"stopped: {report.stopped}")
+        say(f"stopped: {report.stopped}{mend}")
     if report.tracking_error:
         say(f"error: {report.tracking_error}")
 
@@ -185,6 +281,21 @@ def _print_stale(report: SweepReport) -> None:
 
 def _varies(table: pl.DataFrame, column: str) -> bool:
     return column in table.columns and table[column].n_unique() > 1
+
+
+def exit_unless(ok: bool, sweep: SweepReport | None, interruption: Interruption) -> None:
+    """End a command of many runs: with the code of the signal that stopped it, or 1 where not all is well."""
+    from ray_sim.experiments.sweep import INTERRUPTED
+
+    if sweep is not None and sweep.stopped == INTERRUPTED:
+        raise Exit(interruption.exit_code)
+    if not ok:
+        raise Exit(1)
+
+
+def with_failures(report: Report) -> Callable[[int, int, int], None]:
+    """Callback for the runs that are done, those of them that failed, and all."""
+    return lambda done, failed, total: report(done, total, f"({failed} failed)" if failed else "")
 
 
 def exact(value: object) -> str:

@@ -6,53 +6,47 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
+from ray_sim.cli.console import print_json, print_rows, progress, say
 from ray_sim.cli.options import Json, Out
 
 
 def convert(
     format_name: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="FORMAT",
             help="Trace format, such as philly, google-2019, csv for any table, or your own as module:NAME.",
         ),
     ],
-    sources: Annotated[list[str], typer.Argument(metavar="SRC...", help="The trace's files.")],
+    sources: Annotated[list[str], Argument(metavar="SRC...", help="The trace's files.")],
     out: Out,
     mapping: Annotated[
-        str | None, typer.Option("--map", help="YAML file that maps the trace's columns to workload columns.")
+        str | None, Option("--map", help="YAML file that maps the trace's columns to workload columns.")
     ] = None,
     rebase: Annotated[
-        bool, typer.Option("--rebase", help="Count submit_s from the first kept submission.")
+        bool, Option("--rebase", help="Count submit_s from the first kept submission.")
     ] = False,
     run_time: Annotated[
         str | None,
-        typer.Option(metavar="RULE", help="Run time of a job started more than once: span, sum or attempts."),
+        Option(metavar="RULE", help="Run time of a job started more than once: span, sum or attempts."),
     ] = None,
-    rows: Annotated[
-        str, typer.Option(metavar="KIND", help="Rows for jobs with many tasks: task or job.")
-    ] = "task",
+    rows: Annotated[str, Option(metavar="KIND", help="Rows for jobs with many tasks: task or job.")] = "task",
     censored: Annotated[
         str,
-        typer.Option(
-            metavar="RULE", help="Rule for runs whose end is not in the trace: drop, cut or resample."
-        ),
+        Option(metavar="RULE", help="Rule for runs whose end is not in the trace: drop, cut or resample."),
     ] = "drop",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws of --censored resample.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of the draws of --censored resample.")] = 0,
     cluster_out: Annotated[
-        Path | None,
-        typer.Option("--cluster-out", help="Write the trace's machines, if any, to this YAML file."),
+        Path | None, Option("--cluster-out", help="Write the trace's machines, if any, to this YAML file.")
     ] = None,
     window: Annotated[
         tuple[float, float] | None,
-        typer.Option(
-            metavar="FROM TO", help="Keep only jobs submitted from second FROM to before second TO."
-        ),
+        Option(metavar="FROM TO", help="Keep only jobs submitted from second FROM to before second TO."),
     ] = None,
     rejects: Annotated[
-        Path | None, typer.Option("--rejects", help="File for the rejected rows [OUT.rejects.parquet].")
+        Path | None, Option("--rejects", help="File for the rejected rows [OUT.rejects.parquet].")
     ] = None,
     json_output: Json = False,
 ) -> None:
@@ -60,7 +54,6 @@ def convert(
 
     Example: ray-sim convert philly-csv philly.csv.gz -o philly.parquet
     """
-    from ray_sim.cli.console import print_json, print_rows, progress, say
     from ray_sim.experiments.conversion import convert_files
 
     began = time.perf_counter()

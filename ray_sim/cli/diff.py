@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
+from ray_sim.cli.console import exact, print_frame, print_json, print_rows, print_table
 from ray_sim.cli.options import Json
+from ray_sim.model.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -17,20 +19,19 @@ if TYPE_CHECKING:
 
 
 def diff(
-    here: Annotated[Path, typer.Argument(metavar="RUN", help="A run's directory.")],
+    here: Annotated[Path, Argument(metavar="RUN", help="A run's directory.")],
     other: Annotated[
-        Path | None, typer.Argument(help="Another run, or a Parquet or CSV table with job_id.")
+        Path | None, Argument(help="Another run, or a Parquet or CSV table with job_id.")
     ] = None,
-    start: Annotated[str, typer.Option(help="Column of OTHER with the start in seconds.")] = "start_s",
-    finish: Annotated[str, typer.Option(help="Column of OTHER with the finish in seconds.")] = "finish_s",
+    start: Annotated[str, Option(help="Column of OTHER with the start in seconds.")] = "start_s",
+    finish: Annotated[str, Option(help="Column of OTHER with the finish in seconds.")] = "finish_s",
     trace: Annotated[
-        bool, typer.Option("--trace", help="Compare queueing delays with those of the run's trace instead.")
+        bool, Option("--trace", help="Compare queueing delays with those of the run's trace instead.")
     ] = False,
     workload: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="With --trace: the workload, if it has moved since the run."),
+        str | None, Option(metavar="FILE", help="With --trace: the workload, if it has moved since the run.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="With --trace: HTML page to write.")] = None,
+    out: Annotated[Path | None, Option("-o", "--out", help="With --trace: HTML page to write.")] = None,
     json_output: Json = False,
 ) -> None:
     """Compare start and finish of every job to the microsecond; the exit code is 1 if any job differs.
@@ -39,9 +40,7 @@ def diff(
 
     Example: ray-sim diff runs/fifo-1a2b other.csv --start fifo_start_s --finish fifo_finish_s
     """
-    from ray_sim.cli.console import print_json
     from ray_sim.experiments.real_delays import compare_real_delays
-    from ray_sim.model.errors import InvalidInputError
 
     if trace == (other is not None):
         raise InvalidInputError("diff: compares RUN with either OTHER or --trace; name one of them")
@@ -54,12 +53,11 @@ def diff(
     found = _diff_tables(here, other, start, finish)
     print_json(found.to_dict()) if json_output else _print_diff(found, here, other)
     if not found.same:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _diff_tables(here: Path, other: Path, start: str, finish: str) -> JobDiff:
     from ray_sim.experiments.results.result_files import read_table
-    from ray_sim.model.errors import InvalidInputError
     from ray_sim.reports.diff import diff_jobs, read_job_times
     from workloads.sources import require_regular
 
@@ -74,8 +72,6 @@ def _diff_tables(here: Path, other: Path, start: str, finish: str) -> JobDiff:
 
 def _print_diff(found: JobDiff, here: Path, other: Path) -> None:
     from dataclasses import astuple
-
-    from ray_sim.cli.console import exact, print_rows, print_table
 
     counts = found.to_dict()
     names = {"compared": "jobs compared", "differing": "differing"}
@@ -93,7 +89,6 @@ def _print_diff(found: JobDiff, here: Path, other: Path) -> None:
 def _print_delays(delays: RealDelays) -> None:
     import polars as pl
 
-    from ray_sim.cli.console import print_frame, print_rows
     from ray_sim.reports.delays import PART_HEADINGS, WAITED_HEADINGS, parts_frame
 
     found = delays.found

@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument, Exit, Option
 
-from ray_sim.cli.options import Json, Out
+from ray_sim.cli.console import print_json, print_rows, progress
+from ray_sim.cli.options import DrawSeed, Json, Out
 
 
 def _list_profiles(asked: bool) -> None:
     if not asked:
         return
-    from ray_sim.cli.console import print_rows
     from ray_sim.experiments.inputs.layer_file import (
         ANNOUNCEMENT_PROFILES,
         LAYERED_PROFILES,
@@ -25,43 +25,39 @@ def _list_profiles(asked: bool) -> None:
     print_rows((name, layered_title(name)) for name in LAYERED_PROFILES.bundled())
     print_rows((name, load_training_draws(name).title) for name in TRAINING_PROFILES.bundled())
     print_rows((name, load_announcement_draws(name).title) for name in ANNOUNCEMENT_PROFILES.bundled())
-    raise typer.Exit
+    raise Exit
 
 
 def enrich(
-    source: Annotated[str, typer.Argument(metavar="IN", help="Parquet workload, by path or URL.")],
+    source: Annotated[str, Argument(metavar="IN", help="Parquet workload, by path or URL.")],
     out: Out,
     profile: Annotated[
         list[str],
-        typer.Option(
+        Option(
             "--profile",
             help="Bundled profile (see --list), or a YAML file by path; repeat it for several layers.",
         ),
     ],
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
+    seed: DrawSeed = 0,
     feasible_only: Annotated[
-        bool, typer.Option("--feasible-only", help="Leave out infeasible jobs; they are counted.")
+        bool, Option("--feasible-only", help="Leave out infeasible jobs; they are counted.")
     ] = False,
     cluster: Annotated[
         str | None,
-        typer.Option(
-            "--cluster",
-            help="Cluster that must hold each job's bundle [the profile's reference servers].",
+        Option(
+            "--cluster", help="Cluster that must hold each job's bundle [the profile's reference servers]."
         ),
     ] = None,
     horizon: Annotated[
         float | None,
-        typer.Option(
-            metavar="S", help="Seconds after the first submission by which a job must be able to end."
-        ),
+        Option(metavar="S", help="Seconds after the first submission by which a job must be able to end."),
     ] = None,
     truth: Annotated[
         Literal["placement", "pd_ors"] | None,
-        typer.Option(help="Model of the training speed for --horizon, as in -w truth [placement]."),
+        Option(help="Model of the training speed for --horizon, as in -w truth [placement]."),
     ] = None,
     list_profiles: Annotated[
-        bool,
-        typer.Option("--list", help="List the bundled profiles.", is_eager=True, callback=_list_profiles),
+        bool, Option("--list", help="List the bundled profiles.", is_eager=True, callback=_list_profiles)
     ] = False,
     json_output: Json = False,
 ) -> None:
@@ -72,7 +68,6 @@ def enrich(
 
     Example: ray-sim enrich philly.parquet -o training.parquet --profile pd_ors --seed 1
     """
-    from ray_sim.cli.console import print_json, print_rows, progress
     from ray_sim.experiments.inputs.cluster_file import load_cluster
     from ray_sim.experiments.inputs.layer_file import load_profiles
     from workloads.layers.fill import fill_file

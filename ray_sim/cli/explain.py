@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument
 
+from ray_sim.cli.console import print_json, print_rows, print_table
 from ray_sim.cli.options import Json
 
 LONGEST = 10
@@ -14,15 +15,14 @@ LONGEST = 10
 
 
 def explain(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Result directory of a run.")],
-    job: Annotated[str, typer.Argument(metavar="JOB", help="A job_id of the run.")],
+    run: Annotated[Path, Argument(metavar="RUN", help="Result directory of a run.")],
+    job: Annotated[str, Argument(metavar="JOB", help="A job_id of the run.")],
     json_output: Json = False,
 ) -> None:
     """Explain why a job waited: free capacity against its demand, who held it, who started first.
 
     Example: ray-sim explain runs/fifo-1a2b application_1506638472019_10258
     """
-    from ray_sim.cli.console import print_json, print_rows, print_table
     from ray_sim.experiments.explain import explain_job
     from ray_sim.reports.history import explanation_text as text
 
@@ -36,7 +36,7 @@ def explain(
     print_table(["after", "event", "servers: tasks"], events[:LONGEST])
     if len(found.waits) > LONGEST:
         _print_title("waits", len(found.waits), "longest")
-    for wait in text.longest_waits(found, LONGEST):
+    for wait in text.longest_of(found.waits, LONGEST):
         _print_title(text.wait_title(found, wait), len(wait.parts), "longest")
         print_table(text.PART_COLUMNS, text.part_rows(found, wait, LONGEST))
         print_rows(text.others_rows(wait))
@@ -44,8 +44,6 @@ def explain(
 
 def _print_title(title: str, number: int, chosen: str) -> None:
     """Print a heading, and which of the entries below it are shown if not all."""
-    from ray_sim.cli.console import print_rows
-
     hidden = f" (the {chosen} {LONGEST} of {number:,}; --json has all)" if number > LONGEST else ""
     print_rows([("", "")])
     print_rows([(f"{title}{hidden}", "")])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
+from ray_sim.cli.console import announcer, print_json, print_rows, say
 from ray_sim.cli.options import Json
 from ray_sim.model.errors import InvalidInputError
 
@@ -20,33 +21,32 @@ if TYPE_CHECKING:
 
 def info(
     source: Annotated[
-        str, typer.Argument(metavar="FILE", help="Workload, cluster, or directory of a run or a sweep.")
+        str, Argument(metavar="FILE", help="Workload, cluster, or directory of a run or a sweep.")
     ],
     cluster: Annotated[
-        str | None,
-        typer.Option("--cluster", "-c", help="Also show the load of the workload on this cluster."),
+        str | None, Option("--cluster", "-c", help="Also show the load of the workload on this cluster.")
     ] = None,
     optimum: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--optimum", help="Show the largest utility possible on the cluster, exactly; for few jobs only."
         ),
     ] = False,
     world: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "-w", metavar="KEY=VALUE", help="World parameter for --optimum, e.g. slot_s=3600; repeatable."
         ),
     ] = None,
     time_limit_s: Annotated[
-        float, typer.Option(min=0, help="Limit on the search for the optimum, in seconds.")
+        float, Option(min=0, help="Limit on the search for the optimum, in seconds.")
     ] = 600.0,
     node_limit: Annotated[
-        int, typer.Option(min=1, help="Limit on the search for the optimum, in nodes of its tree.")
+        int, Option(min=1, help="Limit on the search for the optimum, in nodes of its tree.")
     ] = 1_000_000,
     blocks: Annotated[
         int | None,
-        typer.Option(
+        Option(
             metavar="P",
             min=1,
             max=1000,
@@ -54,8 +54,7 @@ def info(
         ),
     ] = None,
     views: Annotated[
-        bool,
-        typer.Option("--views", help="Show what each system reads of the workload, ignores and lacks."),
+        bool, Option("--views", help="Show what each system reads of the workload, ignores and lacks.")
     ] = False,
     json_output: Json = False,
 ) -> None:
@@ -63,8 +62,6 @@ def info(
 
     Example: ray-sim info philly.parquet --cluster philly
     """
-    from ray_sim.cli.console import print_json, print_rows, say
-
     facts: WorkloadInfo | ClusterSummary | StoredRun | SweepInfo | OptimumInfo
     if optimum:
         found = _optimum(source, cluster, world or [], time_limit_s, node_limit, quiet=json_output)
@@ -84,7 +81,6 @@ def info(
 def _optimum(
     source: str, cluster: str | None, world: list[str], time_limit_s: float, node_limit: int, *, quiet: bool
 ) -> OptimumInfo:
-    from ray_sim.cli.console import announcer
     from ray_sim.experiments.inputs.cluster_file import load_cluster
     from ray_sim.experiments.scenario import key_values
     from ray_sim.experiments.utility_optimum import describe_optimum

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
+from ray_sim.cli.console import print_facts, print_json, print_rows, print_table
 from ray_sim.cli.options import Json
+from ray_sim.model.errors import InvalidScenarioError
 
 if TYPE_CHECKING:
     from ray_sim.model.interference import InterferenceProfile
@@ -23,15 +25,15 @@ NOISE = 0.05
 
 
 def interference(
-    profile: Annotated[str, typer.Argument(help="Bundled interference profile, or its YAML file.")],
-    sockets: Annotated[int, typer.Option(min=1, help="Sockets for processors of the server.")] = 1,
+    profile: Annotated[str, Argument(help="Bundled interference profile, or its YAML file.")],
+    sockets: Annotated[int, Option(min=1, help="Sockets for processors of the server.")] = 1,
     samples: Annotated[
         int | None,
-        typer.Option(min=1, max=10_000_000, help="Fit a prediction to this number of random co-locations."),
+        Option(min=1, max=10_000_000, help="Fit a prediction to this number of random co-locations."),
     ] = None,
-    noise: Annotated[float, typer.Option(help="Relative noise of the slowdowns of samples.")] = NOISE,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the samples.")] = 0,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="JSON file for what is fitted.")] = None,
+    noise: Annotated[float, Option(help="Relative noise of the slowdowns of samples.")] = NOISE,
+    seed: Annotated[int, Option(min=0, help="Seed of the samples.")] = 0,
+    out: Annotated[Path | None, Option("-o", "--out", help="JSON file for what is fitted.")] = None,
     json_output: Json = False,
 ) -> None:
     """Print how much the types of an interference profile slow each other on one server.
@@ -43,9 +45,7 @@ def interference(
 
     Example: ray-sim interference harmony_types --samples 2000 -o coefficients.json
     """
-    from ray_sim.cli.console import print_json, print_rows, print_table
     from ray_sim.experiments.inputs.interference_file import load_interference
-    from ray_sim.model.errors import InvalidScenarioError
     from ray_sim.model.interference import mean_speed, pair_slowdowns
 
     if (samples is None) != (out is None):
@@ -55,10 +55,7 @@ def interference(
     read = load_interference(profile)
     if samples is not None and out is not None:
         facts = _fitted(profile, read, sockets, samples, noise, seed, out)
-        if json_output:
-            print_json(facts)
-        else:
-            print_rows(facts.items())
+        print_facts(facts, as_json=json_output)
         return
     pairs = pair_slowdowns(read, sockets)
     speeds = {
@@ -67,16 +64,8 @@ def interference(
         if len(read.types) ** jobs <= MOST_MIXES
     }
     if json_output:
-        print_json(
-            {
-                "profile": read.name,
-                "channels": list(read.channels),
-                "types": list(read.types),
-                "sockets": sockets,
-                "slowdowns": pairs.tolist(),
-                "mean_speed": speeds,
-            }
-        )
+        names = {"profile": read.name, "channels": list(read.channels), "types": list(read.types)}
+        print_json({**names, "sockets": sockets, "slowdowns": pairs.tolist(), "mean_speed": speeds})
         return
     print_rows([("profile", read.name), ("channels", ", ".join(read.channels)), ("sockets", sockets)])
     rows = [[name, *(f"{factor:.2f}" for factor in row)] for name, row in zip(read.types, pairs, strict=True)]
@@ -105,12 +94,6 @@ def _fitted(
     command = f"ray-sim interference {ref} --samples {samples} --seed {seed} --noise {noise:g}"
     command += f" --sockets {sockets} -o {out.name}"
     write_coefficients(out, fitted, {"command": command, "mean_relative_error": errors})
-    return {
-        "coefficients": str(out),
-        "profile": profile.name,
-        "sockets": sockets,
-        "samples": samples,
-        "noise": noise,
-        "seed": seed,
-        **{f"mean relative error, {name}": round(error, 4) for name, error in errors.items()},
-    }
+    drawn_by = {"sockets": sockets, "samples": samples, "noise": noise, "seed": seed}
+    rounded = {f"mean relative error, {name}": round(error, 4) for name, error in errors.items()}
+    return {"coefficients": str(out), "profile": profile.name, **drawn_by, **rounded}

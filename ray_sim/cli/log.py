@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
+from ray_sim.cli.console import print_json, print_rows, say
 from ray_sim.cli.options import Json
 
 if TYPE_CHECKING:
@@ -16,14 +17,11 @@ if TYPE_CHECKING:
 
 def log(
     directories: Annotated[
-        list[Path],
-        typer.Argument(metavar="DIR...", help="Directory of a run or a training, or those of sweeps."),
+        list[Path], Argument(metavar="DIR...", help="Directory of a run or a training, or those of sweeps.")
     ],
     experiment: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="Experiment of the sweeps; needed for several [name of the sweep]."
-        ),
+        Option(metavar="NAME", help="Experiment of the sweeps; needed for several [name of the sweep]."),
     ] = None,
     json_output: Json = False,
 ) -> None:
@@ -33,8 +31,6 @@ def log(
 
     Example: ray-sim log results/monday results/tuesday --experiment week
     """
-    from ray_sim.cli.console import print_json, print_rows, say
-
     logged = _log(directories, experiment)
     if json_output:
         print_json(logged.to_dict())
@@ -47,7 +43,7 @@ def log(
     for problem in logged.damaged:
         sys.stderr.write(f"error: {problem}; run it again with ray-sim sweep --resume\n")
     if logged.damaged:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _log(directories: list[Path], experiment: str | None) -> Logged:

@@ -5,10 +5,21 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
-from ray_sim.cli.options import Address, Json, MaxInFlight, Results, Resume
-from ray_sim.cli.scenario_options import takes_scenario
+from ray_sim.cli.console import (
+    announcer,
+    exit_unless,
+    print_json,
+    print_rows,
+    print_table,
+    progress,
+    say_failures,
+    say_stopped,
+)
+from ray_sim.cli.options import Address, Json, MaxInFlight, Results, Resume, takes_scenario
+from ray_sim.interruption import interruptible
+from ray_sim.model.errors import InvalidScenarioError
 
 if TYPE_CHECKING:
     from ray_sim.experiments.capacity.report import PlanReport
@@ -18,12 +29,11 @@ if TYPE_CHECKING:
 @takes_scenario("ray-sim plan", without=("audit", "audit_jobs", "fleet", "sites"))
 def plan(
     goal: Annotated[
-        list[str],
-        typer.Option("--goal", metavar="METRIC<X", help="Limit on a metric: <, <=, > or >=; quote it."),
+        list[str], Option("--goal", metavar="METRIC<X", help="Limit on a metric: <, <=, > or >=; quote it.")
     ],
     vary: Annotated[
         list[str],
-        typer.Option(
+        Option(
             "--vary",
             metavar="KEY=VALUES",
             help="NAME.count=FROM:TO for an entry of the cluster file, or policy=A,B; repeatable.",
@@ -31,9 +41,9 @@ def plan(
     ],
     price: Annotated[
         list[str] | None,
-        typer.Option("--price", metavar="NAME=X", help="Price of a server of an entry [1]; repeatable."),
+        Option("--price", metavar="NAME=X", help="Price of a server of an entry [1]; repeatable."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, max=100_000, help="Seeds, common to all runs.")] = 5,
+    seeds: Annotated[int, Option(min=1, max=100_000, help="Seeds, common to all runs.")] = 5,
     *,
     scenario: Scenario,
     out: Results = None,
@@ -46,15 +56,14 @@ def plan(
 
     Example: ray-sim plan jobs/plan.yaml --goal "p95_jct_s<7200" --vary servers.count=10:200
     """
-    from ray_sim.cli.console import announcer, print_json, progress
     from ray_sim.experiments.capacity.evaluation import RunOptions
     from ray_sim.experiments.capacity.goal import parse_goal
     from ray_sim.experiments.capacity.plan import run_plan
     from ray_sim.experiments.capacity.request import PlanRequest, parse_choices
-    from ray_sim.experiments.sweep import INTERRUPTED
-    from ray_sim.interruption import interruptible
 
-    request = PlanRequest(scenario, parse_goal(_only(goal)), parse_choices(vary, price or []), seeds)
+    if len(goal) > 1:
+        raise InvalidScenarioError(f"--goal: a plan has one goal, got {len(goal)}: {', '.join(goal)}")
+    request = PlanRequest(scenario, parse_goal(goal[0]), parse_choices(vary, price or []), seeds)
     announce = announcer(quiet=json_output)
     with interruptible() as interruption, progress("plan", quiet=json_output) as report:
         options = RunOptions(address, resume, max_in_flight, report, interruption.asked, announce)
@@ -63,23 +72,11 @@ def plan(
         print_json(ended.to_dict())
     else:
         _print(ended)
-    if ended.sweep is not None and ended.sweep.stopped == INTERRUPTED:
-        raise typer.Exit(interruption.exit_code)
-    if not ended.ok:
-        raise typer.Exit(1)
-
-
-def _only(goals: list[str]) -> str:
-    from ray_sim.model.errors import InvalidScenarioError
-
-    if len(goals) > 1:
-        raise InvalidScenarioError(f"--goal: a plan has one goal, got {len(goals)}: {', '.join(goals)}")
-    return goals[0]
+    exit_unless(ended.ok, ended.sweep, interruption)
 
 
 def _print(report: PlanReport) -> None:
     """Print what was evaluated, what each policy needs, what the bounds allow, and failures."""
-    from ray_sim.cli.console import print_rows, print_table, say
     from ray_sim.experiments.capacity.report import answers, points_columns, points_rows
 
     if any(plan.points for plan in report.plans):
@@ -89,10 +86,5 @@ def _print(report: PlanReport) -> None:
     print_rows(answers(report))
     if report.sweep is None:
         return
-    for failure in report.sweep.failures:
-        error = (failure.error or "").replace("\n", "\n  ")
-        say(f"failed: {failure.entry.label}\n  {error}")
-    if report.sweep.stopped:
-        say(f"stopped: {report.sweep.stopped}; go on with the same command and --resume")
-    if report.sweep.tracking_error:
-        say(f"error: {report.sweep.tracking_error}")
+    say_failures(report.sweep)
+    say_stopped(report.sweep)

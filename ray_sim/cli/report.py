@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument
 
+from ray_sim.cli.console import print_json, print_rows, print_text
 from ray_sim.cli.options import Json, Out
 
 MOST_FINDINGS = 4
@@ -14,7 +15,7 @@ MOST_FINDINGS = 4
 
 
 def report(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Result directory of a run or a sweep.")],
+    directory: Annotated[Path, Argument(metavar="DIR", help="Result directory of a run or a sweep.")],
     out: Out,
     json_output: Json = False,
 ) -> None:
@@ -22,7 +23,6 @@ def report(
 
     Example: ray-sim report results/demo -o report.html
     """
-    from ray_sim.cli.console import print_json, print_rows, print_text
     from ray_sim.experiments.report import write_report
 
     written = write_report(directory, out)

@@ -7,9 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
-from ray_sim.cli.options import Address, Json, MaxInFlight, Results, Resume
+from ray_sim.cli.console import (
+    announcer,
+    exit_unless,
+    print_json,
+    print_list,
+    print_page_table,
+    print_rows,
+    progress,
+    say,
+    say_stopped,
+    with_failures,
+)
+from ray_sim.cli.options import Address, Json, MaxInFlight, Quick, Results, Resume
+from ray_sim.interruption import interruptible
 from ray_sim.model.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -20,20 +33,18 @@ if TYPE_CHECKING:
 def reproduce(
     figures: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="FIGURE...", help="Names of figures or of systems, figure files of yours (.yaml), or all."
         ),
     ] = None,
     out: Results = None,
     data: Annotated[
-        Path | None, typer.Option("--data", help="Directory of the files that figures name under data.")
+        Path | None, Option("--data", help="Directory of the files that figures name under data.")
     ] = None,
     list_only: Annotated[
-        bool, typer.Option("--list", help="List the figures, their sources, runs, CPU time and data.")
+        bool, Option("--list", help="List the figures, their sources, runs, CPU time and data.")
     ] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Few jobs and one seed: does everything run? No verdicts.")
-    ] = False,
+    quick: Quick = False,
     address: Address = "local",
     resume: Resume = False,
     max_in_flight: MaxInFlight = None,
@@ -43,12 +54,9 @@ def reproduce(
 
     Example: ray-sim reproduce pd_ors/machines --quick -o results/quick
     """
-    from ray_sim.cli.console import announcer, print_json, progress
     from ray_sim.experiments.figures.file import find_figures, read_figure
     from ray_sim.experiments.figures.reproduce import reproduce as run_figures
     from ray_sim.experiments.run_identity import HashedInputs
-    from ray_sim.experiments.sweep import INTERRUPTED
-    from ray_sim.interruption import interruptible
 
     if not figures and not list_only:
         raise InvalidInputError("reproduce: name a figure, a system, or all; --list shows them")
@@ -69,7 +77,7 @@ def reproduce(
             address=address,
             resume=resume,
             max_in_flight=max_in_flight,
-            progress=lambda done, failed, total: report(done, total, f"({failed} failed)" if failed else ""),
+            progress=with_failures(report),
             stop=interruption.asked,
             announce=announce,
         )
@@ -77,17 +85,12 @@ def reproduce(
         print_json(ended.to_dict())
     else:
         _print(ended)
-    if ended.sweep is not None and ended.sweep.stopped == INTERRUPTED:
-        raise typer.Exit(interruption.exit_code)
-    if not ended.ok:
-        raise typer.Exit(1)
+    exit_unless(ended.ok, ended.sweep, interruption)
     if ended.errors:
-        raise typer.Exit(2)
+        raise Exit(2)
 
 
 def _print_list(figures: Sequence[Figure], *, json_output: bool) -> None:
-    from ray_sim.cli.console import print_json, print_table
-
     rows = [
         {
             "figure": figure.name,
@@ -99,16 +102,11 @@ def _print_list(figures: Sequence[Figure], *, json_output: bool) -> None:
         }
         for figure in figures
     ]
-    if json_output:
-        print_json(rows)
-        return
-    print_table(
-        ["figure", "source", "runs", "CPU s", "data"],
-        [
-            [row["figure"], row["source"], row["runs"], row["cpu_s"], _data_text(figure)]
-            for row, figure in zip(rows, figures, strict=True)
-        ],
-    )
+    cells = [
+        [row["figure"], row["source"], row["runs"], row["cpu_s"], _data_text(figure)]
+        for row, figure in zip(rows, figures, strict=True)
+    ]
+    print_list(rows, ["figure", "source", "runs", "CPU s", "data"], cells, as_json=json_output)
 
 
 def _data_text(figure: Figure) -> str:
@@ -121,19 +119,13 @@ def _data_text(figure: Figure) -> str:
 
 def _print(ended: Reproduction) -> None:
     """Print the verdicts of all figures; of one alone also each comparison."""
-    from ray_sim.cli.console import print_rows, print_table, say
     from ray_sim.reports.figure_page import check_table, verdict_table
-    from ray_sim.reports.page import Table
-
-    def show(table: Table) -> None:
-        print_table(table.columns, [[cell.text for cell in row] for row in table.rows])
-        if table.note:
-            sys.stdout.write(f"{table.note}\n\n")
 
     if len(ended.results) == 1:
-        for check in ended.results[0].checks:
-            show(check_table(check))
-    show(verdict_table(ended.results))
+        for table in map(check_table, ended.results[0].checks):
+            print_page_table(table)
+            sys.stdout.write(f"{table.note}\n\n")
+    print_page_table(verdict_table(ended.results))
     for result in ended.results:
         if result.missing:
             say(f"{result.name}: {result.answer}")
@@ -143,10 +135,7 @@ def _print(ended: Reproduction) -> None:
         return
     for failure in ended.sweep.failures[:10]:
         say(f"failed: {failure.entry.label}: {failure.error}")
-    if ended.sweep.stopped:
-        say(f"stopped: {ended.sweep.stopped}; go on with the same command and --resume")
-    if ended.sweep.tracking_error:
-        say(f"error: {ended.sweep.tracking_error}")
+    say_stopped(ended.sweep)
     done = sum(result.done for result in ended.results)
     runs = f"{done:,} of {sum(result.planned for result in ended.results):,}"
     print_rows([("runs of figures", runs), ("results", ended.sweep.directory), ("page", str(ended.page))])

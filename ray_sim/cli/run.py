@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Exit, Option
 
-from ray_sim.cli.options import Json, StopAfter
-from ray_sim.cli.scenario_options import takes_scenario
+from ray_sim.cli.console import announcer, print_json, print_rows, progress, say
+from ray_sim.cli.options import Json, StopAfter, takes_scenario
+from ray_sim.interruption import interruptible
 
 if TYPE_CHECKING:
     from ray_sim.experiments.scenario import Scenario
@@ -21,17 +22,15 @@ if TYPE_CHECKING:
 def run(
     scenario: Scenario,
     address: Annotated[
-        str, typer.Option(help="Ray for --fleet actors: local starts one; auto or ray://HOST:PORT join one.")
+        str, Option(help="Ray for --fleet actors: local starts one; auto or ray://HOST:PORT join one.")
     ] = "local",
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue a stopped run from its last snapshot.")
+        bool, Option("--resume", help="Continue a stopped run from its last snapshot.")
     ] = False,
-    snapshot_s: Annotated[
-        float, typer.Option(min=0, help="Seconds between two snapshots of a long run.")
-    ] = 60.0,
+    snapshot_s: Annotated[float, Option(min=0, help="Seconds between two snapshots of a long run.")] = 60.0,
     stop_after_s: StopAfter = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Directory for the result [runs/POLICY-HASH].")
+        Path | None, Option("-o", "--out", help="Directory for the result [runs/POLICY-HASH].")
     ] = None,
     json_output: Json = False,
 ) -> None:
@@ -39,10 +38,8 @@ def run(
 
     Example: ray-sim run --workload philly.parquet --cluster philly --policy las -p placement=consolidate
     """
-    from ray_sim.cli.console import announcer, print_json, print_rows, progress, say
     from ray_sim.experiments.prepare import prepare
     from ray_sim.experiments.run import run_to_directory
-    from ray_sim.interruption import interruptible
     from ray_sim.model.errors import RunStoppedError
     from ray_sim.reports.tables import summary_rows
     from workloads.describe import tally_rows
@@ -66,7 +63,7 @@ def run(
             )
         except RunStoppedError as stopped:
             say(str(stopped) if interruption.asked() else f"--stop-after-s {stop_after_s:g}: {stopped}")
-            raise typer.Exit(interruption.exit_code if interruption.asked() else 1) from stopped
+            raise Exit(interruption.exit_code if interruption.asked() else 1) from stopped
     if json_output:
         summary = finished.result.summary.to_dict()
         print_json({"directory": str(finished.directory), "hash": identity.content_hash, "summary": summary})

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
+from ray_sim.cli.console import announcer, exit_unless, print_json, print_sweep, progress, say
 from ray_sim.cli.options import Address, Json, MaxInFlight, Results, Resume, StopAfter
+from ray_sim.interruption import interruptible
 from ray_sim.model.errors import InvalidInputError
 
 ASK_ABOVE = 1_000
@@ -16,20 +19,18 @@ ASK_ABOVE = 1_000
 
 
 def sweep(
-    file: Annotated[str, typer.Argument(metavar="FILE.yaml", help="Sweep file, by path or URL.")],
+    file: Annotated[str, Argument(metavar="FILE.yaml", help="Sweep file, by path or URL.")],
     out: Results = None,
     address: Address = "local",
     resume: Resume = False,
     prune: Annotated[
         bool,
-        typer.Option(
-            "--prune", help="Remove results of configurations that FILE no longer has, also in MLflow."
-        ),
+        Option("--prune", help="Remove results of configurations that FILE no longer has, also in MLflow."),
     ] = False,
     max_in_flight: MaxInFlight = None,
     stop_after_s: StopAfter = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help=f"Run more than {ASK_ABOVE:,} configurations without a question.")
+        bool, Option("--yes", help=f"Run more than {ASK_ABOVE:,} configurations without a question.")
     ] = False,
     json_output: Json = False,
 ) -> None:
@@ -37,14 +38,12 @@ def sweep(
 
     Example: ray-sim sweep jobs/demo.yaml -o demo/results
     """
-    from ray_sim.cli.console import announcer, print_json, print_sweep, progress, say
     from ray_sim.experiments.results.store import ResultStore
     from ray_sim.experiments.scenario import read_document
-    from ray_sim.experiments.sweep import INTERRUPTED, run_sweep
+    from ray_sim.experiments.sweep import run_sweep
     from ray_sim.experiments.sweep_entries import seeds_warning
     from ray_sim.experiments.sweep_file import has_figure, read_sweep
     from ray_sim.experiments.sweep_info import LiveNote, Standings
-    from ray_sim.interruption import interruptible
 
     announce = announcer(quiet=json_output)
     planned = read_sweep(file)
@@ -74,10 +73,7 @@ def sweep(
         print_sweep(ended)
         if has_figure(read_document(file)):
             say(f"{file} states the shape of a figure; test it with: ray-sim reproduce {file}")
-    if ended.stopped == INTERRUPTED:
-        raise typer.Exit(interruption.exit_code)
-    if not ended.ok:
-        raise typer.Exit(1)
+    exit_unless(ended.ok, ended, interruption)
 
 
 def _confirm(file: str, configurations: int) -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from ray_sim.cli.options import Json, Out
+from ray_sim.cli.console import print_json, print_rows, progress
+from ray_sim.cli.options import DrawSeed, Json, Out
 from ray_sim.model.errors import InvalidInputError
 
 
 def synth(
-    jobs: Annotated[int, typer.Option("-n", "--jobs", min=1, help="Number of jobs.")],
+    jobs: Annotated[int, Option("-n", "--jobs", min=1, help="Number of jobs.")],
     out: Out,
     profile: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             help="Published statistics to draw from: philly or google; or a training profile, such as "
             "pd_ors or a YAML file.",
             show_default=False,
@@ -23,15 +24,13 @@ def synth(
     ] = None,
     like: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE", help="Fit the jobs to this workload instead, and print the distance from it."
-        ),
+        Option(metavar="FILE", help="Fit the jobs to this workload instead, and print the distance from it."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
-    load_scale: Annotated[float, typer.Option(help="Factor on the arrival rate, 1e-6 to 1e6.")] = 1.0,
+    seed: DrawSeed = 0,
+    load_scale: Annotated[float, Option(help="Factor on the arrival rate, 1e-6 to 1e6.")] = 1.0,
     arrivals: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="KIND",
             help="Arrival process: poisson, alternating, diurnal, or resampled (with --like) [diurnal; "
             "poisson for google, or if the workload spans less than a day]. Training profile: alternating "
@@ -40,17 +39,15 @@ def synth(
     ] = None,
     slot_s: Annotated[
         float | None,
-        typer.Option(
-            "--slot-s", help="Slot in seconds of alternating arrivals and of --feasible-only [3600]."
-        ),
+        Option("--slot-s", help="Slot in seconds of alternating arrivals and of --feasible-only [3600]."),
     ] = None,
     horizon: Annotated[
         float | None,
-        typer.Option(metavar="S", help="Training profile only: seconds within which all jobs are submitted."),
+        Option(metavar="S", help="Training profile only: seconds within which all jobs are submitted."),
     ] = None,
     feasible_only: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--feasible-only",
             help="Training profile only: draw jobs again that could not end by the horizon, even alone.",
         ),
@@ -65,7 +62,6 @@ def synth(
 
     Example: ray-sim synth pd_ors -n 50 --horizon 72000 --feasible-only -o drawn.parquet
     """
-    from ray_sim.cli.console import print_json, print_rows, progress
     from ray_sim.experiments.inputs.training_file import load_training_draws, names_training_profile
     from ray_sim.experiments.scenario import check_profile
     from workloads.files import require_other_file, require_replaceable

@@ -9,9 +9,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
+from ray_sim.cli.console import announcer, print_json, print_rows, say
 from ray_sim.cli.options import Address, Json
+from ray_sim.interruption import interruptible
 
 if TYPE_CHECKING:
     from ray_sim.learning.curves import Point
@@ -24,14 +26,14 @@ class Trainable(StrEnum):
 
 
 def train(
-    policy: Annotated[Trainable, typer.Argument(help="Policy to train.")],
-    file: Annotated[str, typer.Argument(metavar="FILE.yaml", help="Plan of the training, by path or URL.")],
+    policy: Annotated[Trainable, Argument(help="Policy to train.")],
+    file: Annotated[str, Argument(metavar="FILE.yaml", help="Plan of the training, by path or URL.")],
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Directory for the training [trainings/NAME].")
+        Path | None, Option("-o", "--out", help="Directory for the training [trainings/NAME].")
     ] = None,
     changes: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--set",
             metavar="KEY=VALUE",
             help="Entry of the plan, e.g. seed=1 or learning.critic=false; repeatable.",
@@ -39,12 +41,10 @@ def train(
     ] = None,
     actors: Annotated[
         int | None,
-        typer.Option(min=0, help="Actors that collect; 0 collects in this process, without Ray [cores]."),
+        Option(min=0, help="Actors that collect; 0 collects in this process, without Ray [cores]."),
     ] = None,
     address: Address = "local",
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on after the last round that is kept.")
-    ] = False,
+    resume: Annotated[bool, Option("--resume", help="Go on after the last round that is kept.")] = False,
     json_output: Json = False,
 ) -> None:
     """Train a policy network on Ray, and log its curves and checkpoint to MLflow.
@@ -53,10 +53,8 @@ def train(
 
     Example: ray-sim train harmony train.yaml -o trained (in docs/examples/harmony)
     """
-    from ray_sim.cli.console import announcer, print_json, print_rows, say
     from ray_sim.experiments.scenario import key_values
     from ray_sim.experiments.tracking.log import log_training
-    from ray_sim.interruption import interruptible
     from ray_sim.learning.train import run_training
     from ray_sim.learning.training_plan import read_plan
     from ray_sim.model.errors import RunFailedError
@@ -95,9 +93,9 @@ def train(
     if ended.stopped:
         done = f"{ended.rounds} of {ended.planned} rounds"
         say(f"stopped after {done}; go on with the same command and --resume")
-        raise typer.Exit(interruption.exit_code)
+        raise Exit(interruption.exit_code)
     if failed is not None:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _reporter(rounds: int, *, quiet: bool) -> Callable[[Point], None]:

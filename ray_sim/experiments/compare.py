@@ -35,9 +35,9 @@ from ray_sim.reports.compare import (
     lower_is_better,
     no_value,
 )
-from ray_sim.reports.cover import Cover, shortfall
 from ray_sim.reports.notebook_tables import breakdown_table, comparison_table, job_facts, page_table_html
 from ray_sim.reports.policy_bounds import PolicyBound, policy_bounds
+from ray_sim.reports.statistics import Cover, shortfall
 from workloads.progress import Progress, silent
 
 _VALUES_SCHEMA = {"policy": pl.String, "seed": pl.Int64, "value": pl.Float64, "completed": pl.Int64}

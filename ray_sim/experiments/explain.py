@@ -24,7 +24,7 @@ from ray_sim.model.result import RunResult
 from ray_sim.model.text import names_text, shown
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.history.explanation import Explanation, RunExplainer
-from ray_sim.reports.history.run_facts import RunFacts
+from ray_sim.reports.history.holdings import RunFacts
 from workloads.sources import is_url
 from workloads.store import read_provenance
 

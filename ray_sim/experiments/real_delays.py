@@ -13,8 +13,7 @@ from ray_sim.experiments.results.result_files import read_table
 from ray_sim.experiments.results.stored_runs import RunManifest, read_run_manifest
 from ray_sim.experiments.scenario import WorkloadSpec, setting_label
 from ray_sim.model.errors import InvalidInputError
-from ray_sim.reports.delays import WORKLOAD_COLUMNS, DelayComparison, compare_delays
-from ray_sim.reports.delays_page import delays_page
+from ray_sim.reports.delays import WORKLOAD_COLUMNS, DelayComparison, compare_delays, delays_page
 from workloads.files import require_file, sha256
 from workloads.store import read_frame, read_provenance
 

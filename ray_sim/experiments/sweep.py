@@ -23,7 +23,7 @@ from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.experiments.tracking.experiment import Logged
 from ray_sim.experiments.tracking.log import log_sweep
 from ray_sim.model.errors import RaySimError, RunFailedError
-from ray_sim.reports.completions import completion_notes
+from ray_sim.reports.compare import completion_notes
 from ray_sim.reports.notebook_tables import means_table, page_table_html
 from ray_sim.reports.tables import first_warnings, place_title, sweep_table
 from workloads.files import refuse_url

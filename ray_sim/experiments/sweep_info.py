@@ -18,10 +18,8 @@ from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import RaySimError
 from ray_sim.model.readable import first_and_others, number
 from ray_sim.model.units import FloatArray
-from ray_sim.reports.completions import completion_note, paired_by_seed
-from ray_sim.reports.interval_text import interval_text
-from ray_sim.reports.statistics import ROUNDING, ConfidenceInterval, mean_interval
-from ray_sim.reports.value_range import ValueRange
+from ray_sim.reports.compare import completion_note, paired_by_seed
+from ray_sim.reports.statistics import ROUNDING, ConfidenceInterval, ValueRange, interval_text, mean_interval
 
 SHOWN = 8
 """Values of an axis that are listed by name."""

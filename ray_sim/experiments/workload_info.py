@@ -16,8 +16,8 @@ from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.html import facts_html
 from ray_sim.model.parameter_blocks import BlockRule, assign, parse_blocks
+from ray_sim.model.readable import bar, sparkline
 from ray_sim.model.streams import Streams
-from ray_sim.reports.bars import bar, sparkline
 from workloads.describe import DAY_S, WorkloadDescription
 from workloads.sources import Source
 from workloads.workload import Workload

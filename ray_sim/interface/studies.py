@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 
+import numpy as np
+
+from ray_sim.engine.contract import Policy
 from ray_sim.experiments.capacity.evaluation import RunOptions
 from ray_sim.experiments.capacity.goal import parse_goal
 from ray_sim.experiments.capacity.plan import run_plan
@@ -23,13 +26,47 @@ from ray_sim.experiments.sweep_entries import seeds_warning
 from ray_sim.experiments.sweep_file import parse_sweep, read_sweep, without_figure
 from ray_sim.experiments.sweep_info import LiveNote, Standings
 from ray_sim.experiments.sweep_results import SweepResults
-from ray_sim.interface.content import plain
 from ray_sim.interruption import interruptible
 from ray_sim.model.arguments import expect, in_range
-from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
 from ray_sim.model.result import RunResult
 from ray_sim.progress import shown_progress
 from workloads.sources import Source
+from workloads.workload import Workload
+
+
+def plain(value: object) -> object:
+    """The value with texts for paths, lists for other sequences, and Python's numbers for those of numpy.
+
+    A loaded workload becomes its path, a class of policies the name by which other processes import it.
+
+    Raises
+    ------
+    InvalidScenarioError : a class that other processes cannot import
+    """
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | range | np.ndarray):
+        return [plain(each) for each in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Workload):
+        return value.path
+    return _importable(value) if isinstance(value, type) and issubclass(value, Policy) else value
+
+
+def _importable(policy: type[Policy]) -> str:
+    name = f"{policy.__module__}:{policy.__qualname__}"
+    if policy.__module__ == "__main__" or "." in policy.__qualname__:
+        raise InvalidScenarioError(
+            f"policy {policy.__qualname__}: other processes run it and cannot import it from here; write it "
+            f"to a file, in a notebook with %%writefile my_policies.py, and name it as "
+            f"'my_policies:{policy.__name__}'"
+        )
+    return name
+
 
 MOST_SEEDS = 100_000
 """Largest number of seeds of a plan, as of the command."""
@@ -110,7 +147,8 @@ def sweep(
     ------
     InvalidInputError : the sweep has problems, all listed, or the directory is one of something else
     """
-    _check_in_flight(max_in_flight)
+    if max_in_flight is not None:
+        in_range("max_in_flight", max_in_flight, 1)
     if isinstance(content, Mapping):
         planned = parse_sweep(without_figure(plain(content)), "the sweep", HashedInputs())
     else:
@@ -131,11 +169,6 @@ def sweep(
             progress=lambda done, failed, total: report(done, total, note.text(failed, last=done == total)),
             announce=lambda text: report(0, len(entries), text),
         )
-
-
-def _check_in_flight(most: int | None) -> None:
-    if most is not None:
-        in_range("max_in_flight", most, 1)
 
 
 def compare(
@@ -210,7 +243,8 @@ def plan(
     InvalidInputError : the scenario, the goal or a choice is invalid
     """
     in_range("seeds", seeds, 1, MOST_SEEDS)
-    _check_in_flight(max_in_flight)
+    if max_in_flight is not None:
+        in_range("max_in_flight", max_in_flight, 1)
     expect("goal", goal, str, "a text such as 'p95_jct_s<7200'")
     expect("vary", vary, Mapping, "a mapping such as {'servers.count': (1, 40)}")
     expect("price", price, (Mapping, NoneType), "a mapping from names to prices")

@@ -8,8 +8,7 @@ tell apart.
 
 from __future__ import annotations
 
-from ray_sim.plots.live import state
-from ray_sim.plots.over_time import gantt, queue, utilisation
+from ray_sim.plots.over_time import gantt, queue, state, utilisation
 from ray_sim.plots.policies import by_size, cdf, means
 
 __all__ = ["by_size", "cdf", "gantt", "means", "queue", "state", "utilisation"]

@@ -1,23 +1,28 @@
-"""Pictures of runs over time: jobs that wait, resources in use, jobs on servers."""
+"""Pictures of runs over time: jobs that wait, resources in use, jobs on servers, also while it is stepped."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
+from ray_sim.engine.kinds.chunked.facts import ChunkFacts
+from ray_sim.engine.simulation import Simulation
+from ray_sim.engine.view import View
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
-from ray_sim.plots.axes import axes_of, draw_names, time_unit
-from ray_sim.plots.sources import Results, one_run, runs_data
-from ray_sim.reports.charts import MOST_POINTS, timeline_lines
+from ray_sim.model.readable import duration
+from ray_sim.model.units import US_PER_S
+from ray_sim.plots.sources import Results, axes_of, draw_names, one_run, runs_data, time_unit
 from ray_sim.reports.history.gantt import gantt as gantt_bars
 from ray_sim.reports.history.holdings import read_history
+from ray_sim.reports.page import MOST_POINTS, timeline_lines
 from ray_sim.reports.plots import colour, literal_text, thin_steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 MOST_STAYS = 2_000
 """Stays of jobs on servers in a picture; the page of `ray_sim.report` shows more, with zoom."""
@@ -65,8 +70,9 @@ def utilisation(
 def _over_time(
     timelines: Mapping[str, pl.DataFrame], column: str, divisor: float, title: str, ax: Axes | None
 ) -> Axes:
-    begin_s = min((float(each["time_s"][0]) for each in timelines.values() if each.height), default=0.0)
-    end_s = max(_shown_end_s(timelines.values()), begin_s + 1)
+    filled = [each for each in timelines.values() if each.height]
+    begin_s = min((float(each["time_s"][0]) for each in filled), default=0.0)
+    end_s = max([begin_s + 1, *map(_busy_end_s, filled)])
     origin_s, unit, factor = _scale(begin_s, end_s)
     ax = axes_of(ax)
     for index, (label, timeline) in enumerate(timelines.items()):
@@ -76,14 +82,9 @@ def _over_time(
             kept = np.append(
                 thin_steps(time_s[:seen], values[:seen], MOST_POINTS), np.arange(seen, len(values))[-1:]
             )
-            ax.step(
-                (time_s[kept] - origin_s) / factor,
-                values[kept] / divisor,
-                where="post",
-                linewidth=1.2,
-                color=colour(index),
-                label=literal_text(label),
-            )
+            style: dict[str, Any] = {"where": "post", "linewidth": 1.2, "color": colour(index)}
+            drawn_s = (time_s[kept] - origin_s) / factor
+            ax.step(drawn_s, values[kept] / divisor, label=literal_text(label), **style)
     ax.set_xlabel(_time_text(origin_s, unit))
     ax.set_ylabel(title)
     ax.set_xlim((begin_s - origin_s) / factor, (end_s - origin_s) / factor)
@@ -105,12 +106,8 @@ def _time_text(origin_s: float, unit: str) -> str:
     return f"time since second {origin_s:,.0f}, {unit}" if origin_s else f"time, {unit}"
 
 
-def _shown_end_s(timelines: Iterable[pl.DataFrame]) -> float:
-    """End of the axis of time, see `queue`."""
-    return max((_busy_end_s(timeline) for timeline in timelines if timeline.height), default=0.0)
-
-
 def _busy_end_s(timeline: pl.DataFrame) -> float:
+    """End of the axis of time for one run, see `queue`."""
     time_s = timeline["time_s"].to_numpy()
     present = (timeline["waiting"] + timeline["running"]).to_numpy()
     busy = np.flatnonzero(present >= _FEW * present.max())
@@ -156,4 +153,50 @@ def gantt(results: Results, ax: Axes | None = None) -> Axes:
     ax.set_yticks(np.cumsum(lanes) - (lanes + 1) / 2, [literal_text(name) for name in data["servers"]])
     ax.set_ylim(lanes.sum() - 0.5, -0.5)
     ax.set_xlabel(_time_text(origin_s, unit))
+    return ax
+
+
+MOST_SERVERS = 64
+"""Servers in a picture."""
+
+
+def state(simulation: Simulation, view: View, ax: Axes | None = None, *, resource: str = "gpu") -> Axes:
+    """Draw how much of a resource each job holds on each server now; the axes are cleared first.
+
+    Call it after ``simulation.apply``, with the view of that decision.
+
+    Parameters
+    ----------
+    view : what `simulation.advance` returned
+
+    Raises
+    ------
+    InvalidInputError : more than `MOST_SERVERS` servers, or jobs that train in chunks
+    UnknownNameError : the servers have no such resource
+    """
+    world = simulation.core.world
+    names = world.cluster.server_names
+    if len(names) > MOST_SERVERS:
+        raise InvalidInputError(f"state: {len(names):,} servers; expected at most {MOST_SERVERS}")
+    if isinstance(world.facts, ChunkFacts):
+        raise InvalidInputError("state: chunks are no placements; draw `ray_sim.plots.gantt` of the result")
+    if resource not in world.facts.resources:
+        raise UnknownNameError("resource", resource, world.facts.resources)
+    axis, quanta = list(world.facts.resources).index(resource), world.facts.resources[resource]
+    jobs = np.concatenate([view.waiting, view.running])
+    held = view.placements.of(jobs)
+    amount = world.arrays.demand[held.job, held.role, axis] * held.count / quanta
+    ax = axes_of(ax)
+    ax.clear()
+    offered = world.arrays.capacity[:, axis] * view.available / quanta
+    ax.barh(range(len(names)), offered, color="none", edgecolor="#7a7a7a")
+    taken = np.zeros(len(names))
+    for job, server, width in zip(held.job, held.server, amount, strict=True):
+        ax.barh(server, width, left=taken[server], color=colour(int(job)), edgecolor="white", linewidth=0.5)
+        taken[server] += width
+    ax.set_yticks(range(len(names)), [literal_text(name) for name in names], fontsize="small")
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.set_xlabel(f"{resource} in use")
+    now = duration(view.now_us / US_PER_S)
+    ax.set_title(f"{now}: {len(view.waiting):,} waiting, {len(view.running):,} running")
     return ax

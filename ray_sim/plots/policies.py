@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ray_sim.plots.axes import axes_of, draw_names, time_unit
-from ray_sim.plots.sources import Results, runs_data, summaries
-from ray_sim.reports.box_plots import draw_boxes
+from ray_sim.plots.sources import Results, axes_of, draw_names, runs_data, summaries, time_unit
+from ray_sim.reports.box_plots import draw_boxes, policy_patches
 from ray_sim.reports.compare import JCT, in_seconds, no_value
 from ray_sim.reports.plots import colour, draw_cdf, literal_text
-from ray_sim.reports.statistics import mean_interval
-from ray_sim.reports.sweep_sections import jct_by_size
-from ray_sim.reports.value_range import metric_range
+from ray_sim.reports.statistics import mean_interval, metric_range
+from ray_sim.reports.sweep_report import jct_by_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,21 +73,11 @@ def means(results: Results, ax: Axes | None = None, *, metric: str = JCT) -> Axe
 
 def by_size(results: Results, ax: Axes | None = None) -> Axes:
     """Boxes of completion times by number of GPUs and policy: the middle half, whiskers at 5 and 95 %."""
-    from matplotlib.patches import Patch
-
     data = runs_data(results)
     assert data.jobs is not None, "`runs_data` reads the jobs"
     ax = axes_of(ax)
     policies = list(data.jct_s)
     draw_boxes(ax, jct_by_size(data.jobs), policies)
-    handles = [Patch(color=colour(index), label=literal_text(name)) for index, name in enumerate(policies)]
-    columns = min(4, len(handles))
-    ax.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=columns,
-        fontsize="small",
-        frameon=False,
-    )
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": min(4, len(policies))}
+    ax.legend(handles=policy_patches(policies), fontsize="small", frameon=False, **place)
     return ax

@@ -1,9 +1,10 @@
-"""Data of pictures: summaries, jobs and timelines by label, of results in memory or on disk."""
+"""Data of pictures, of results in memory or on disk, and their axes: a new figure, names of lines, units."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -17,10 +18,14 @@ from ray_sim.model.arguments import expect
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult, Summary
 from ray_sim.model.units import FloatArray
-from ray_sim.reports.charts import timeline_to_end
+from ray_sim.reports.page import timeline_to_end
 from ray_sim.reports.plots import completed_jct_s
-from ray_sim.reports.sweep_sections import PLACE_COLUMNS, PlaceData
+from ray_sim.reports.sweep_report import PLACE_COLUMNS, PlaceData
 from ray_sim.reports.tables import Place, place_title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 Results = (
     RunResult
@@ -43,11 +48,8 @@ def summaries(results: Results) -> list[tuple[str, Summary]]:
     found = _opened(results)
     if not isinstance(found, SweepResults):
         return [(label, run.summary) for label, runs in found.items() for run in runs]
-    several = len({(row.workload, row.cluster, row.setting) for row in found.rows}) > 1
-    return [
-        (_label(row.policy, (row.workload, row.cluster, row.setting), several), row.summary)
-        for row in found.rows
-    ]
+    several = len({row.place for row in found.rows}) > 1
+    return [(_label(row.policy, row.place, several), row.summary) for row in found.rows]
 
 
 def runs_data(results: Results) -> PlaceData:
@@ -95,10 +97,8 @@ def _opened(results: Results) -> SweepResults | _Runs:
     if isinstance(results, str | Path):
         read = read_results(Path(results))
         if read is None:
-            raise InvalidInputError(
-                f"{results}: holds neither a run ({MANIFEST}) nor a sweep ({PLAN}); name a directory of "
-                "results"
-            )
+            expected = f"neither a run ({MANIFEST}) nor a sweep ({PLAN})"
+            raise InvalidInputError(f"{results}: holds {expected}; name a directory of results")
         results = read
     if isinstance(results, SweepResults):
         if not results.finished:
@@ -131,3 +131,32 @@ def _in_memory(runs: _Runs) -> PlaceData:
         for label, each in runs.items()
     }
     return PlaceData(curves, pl.concat(jobs), timelines)
+
+
+_UNITS_S = {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0}
+
+
+def axes_of(ax: Axes | None) -> Axes:
+    """The given axes, or those of a new figure."""
+    from matplotlib import pyplot
+    from matplotlib.axes import Axes
+
+    if ax is not None:
+        expect("ax", ax, Axes, "the axes of one picture, such as `pyplot.subplots()[1]`")
+        return ax
+
+    return pyplot.subplots()[1]
+
+
+def draw_names(ax: Axes) -> None:
+    """Draw a legend of the labels in the axes, unless there is one name only."""
+    if len(ax.get_legend_handles_labels()[0]) > 1:
+        ax.legend(fontsize="small", frameon=False)
+
+
+def time_unit(largest_s: float) -> tuple[str, float]:
+    """Name and seconds of the largest unit of which a time has at least two."""
+    for name, seconds in _UNITS_S.items():
+        if largest_s >= 2 * seconds:
+            return name, seconds
+    return "seconds", 1.0

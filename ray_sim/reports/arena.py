@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 
 import polars as pl
 
@@ -48,21 +48,24 @@ QUESTIONS = (
 
 SENSITIVE = ("jct_mean_s", "utility", "due_share", "fairness")
 """Questions whose conclusions are tested for sensitivity."""
+_SENSITIVE = [each for each in QUESTIONS if each.key in SENSITIVE]
+
+_TEXT, _WHOLE, _REAL, _PLACES = pl.String(), pl.Int64(), pl.Float64(), pl.List(pl.String())
 
 STANDINGS_SCHEMA = {
-    "place": pl.String(),
-    "question": pl.String(),
-    "policy": pl.String(),
-    "runs": pl.Int64(),
-    "completed_share": pl.Float64(),
-    "mean": pl.Float64(),
-    "rank": pl.Int64(),
-    "percent_to_best": pl.Float64(),
-    "percent_low": pl.Float64(),
-    "percent_high": pl.Float64(),
-    "verdict": pl.String(),
-    "bound": pl.Float64(),
-    "gap": pl.Float64(),
+    "place": _TEXT,
+    "question": _TEXT,
+    "policy": _TEXT,
+    "runs": _WHOLE,
+    "completed_share": _REAL,
+    "mean": _REAL,
+    "rank": _WHOLE,
+    "percent_to_best": _REAL,
+    "percent_low": _REAL,
+    "percent_high": _REAL,
+    "verdict": _TEXT,
+    "bound": _REAL,
+    "gap": _REAL,
 }
 """Columns of `standings`; without a rank, `verdict` is null too."""
 
@@ -79,28 +82,28 @@ _VERDICTS = {
 """Verdict on a policy whose mean is behind the best, by the verdict of the comparison of the two."""
 
 KNOWLEDGE_SCHEMA = {
-    "place": pl.String(),
-    "question": pl.String(),
-    "what": pl.String(),
-    "blind": pl.String(),
-    "told": pl.String(),
-    "percent": pl.Float64(),
-    "percent_low": pl.Float64(),
-    "percent_high": pl.Float64(),
-    "verdict": pl.String(),
+    "place": _TEXT,
+    "question": _TEXT,
+    "what": _TEXT,
+    "blind": _TEXT,
+    "told": _TEXT,
+    "percent": _REAL,
+    "percent_low": _REAL,
+    "percent_high": _REAL,
+    "verdict": _TEXT,
 }
 """Columns of `worth_of_knowledge`: change of the told policy's mean to the blind one's."""
 
 CONCLUSIONS_SCHEMA = {
-    "question": pl.String(),
-    "place": pl.String(),
-    "better": pl.String(),
-    "worse": pl.String(),
-    "percent": pl.Float64(),
+    "question": _TEXT,
+    "place": _TEXT,
+    "better": _TEXT,
+    "worse": _TEXT,
+    "percent": _REAL,
     "holds": pl.Boolean(),
-    "fades_in": pl.List(pl.String()),
-    "turns_in": pl.List(pl.String()),
-    "absent_in": pl.List(pl.String()),
+    "fades_in": _PLACES,
+    "turns_in": _PLACES,
+    "absent_in": _PLACES,
 }
 """Columns of `conclusions`: the places in which the difference is not significant, in which it turns, and in
 which one of the two has no run or no rank. It holds if some place compares both, and none fades or turns."""
@@ -127,7 +130,6 @@ def _standing(place: str, here: pl.DataFrame, question: Question) -> Iterator[di
     for policy, runs in values.group_by("policy", maintain_order=True):
         name, mean = str(policy[0]), runs[question.key].mean()
         found = compared.get(name)
-        gap = _gap(runs, question)
         yield {
             "place": place,
             "question": question.key,
@@ -136,7 +138,7 @@ def _standing(place: str, here: pl.DataFrame, question: Question) -> Iterator[di
             "completed_share": float(runs["completed"].sum()) / float(runs["jobs"].sum()),
             "mean": mean,
             **(found or {"rank": None}),
-            **gap,
+            **_gap(runs, question),
         }
 
 
@@ -208,21 +210,13 @@ def _gap(runs: pl.DataFrame, question: Question) -> dict[str, float | None]:
 def worth_of_knowledge(scores: pl.DataFrame, pairs: Sequence[tuple[str, str, str]]) -> pl.DataFrame:
     """Difference between policies that are told something and those that are not; `KNOWLEDGE_SCHEMA`.
 
-    Parameters
-    ----------
-    pairs : policy that is blind, policy that is told, and what it is told
+    Each of the pairs is a blind policy, one that is told something, and what it is told.
     """
     rows: list[dict[str, object]] = []
     for (place,), here in scores.group_by("place", maintain_order=True):
-        for question in QUESTIONS:
-            if question.key not in SENSITIVE:
-                continue
-            for blind, told, what in pairs:
-                both = here.filter(pl.col("policy").is_in([blind, told])).drop_nulls(question.key)
-                if both["policy"].n_unique() < 2:
-                    continue
-                found = compare_policies(_values(both, question), question.key, blind, lower=question.lower)
-                (each,) = found.policies
+        for question, (blind, told, what) in product(_SENSITIVE, pairs):
+            each = _difference(here.drop_nulls(question.key), told, blind, question)
+            if each is not None:
                 names = {"place": place, "question": question.key, "what": what, "blind": blind, "told": told}
                 rows.append({**names, **_percents(each, "percent"), "verdict": str(each.verdict)})
     return pl.DataFrame(rows, schema=KNOWLEDGE_SCHEMA)
@@ -235,13 +229,11 @@ def conclusions(scores: pl.DataFrame, variants: Mapping[str, Sequence[str]]) -> 
     interval leaves out 0. Holding in every variant is the protection against chance, so there is no
     correction for the number of pairs. See `CONCLUSIONS_SCHEMA`.
 
-    Parameters
-    ----------
-    variants : places that change one thing, by the place of which they do
+    `variants` are places that change one thing, by the place of which they do.
     """
     rows: list[dict[str, object]] = []
     for place, others in variants.items():
-        for question in (each for each in QUESTIONS if each.key in SENSITIVE):
+        for question in _SENSITIVE:
             base = _ranked(scores.filter(place=place), question)
             elsewhere = {other: scores.filter(place=other) for other in others}
             names = base["policy"].unique(maintain_order=True).to_list()
@@ -258,30 +250,21 @@ def _conclusion(
     found = _difference(base, one, two, question)
     if found is None or (sign := _sign(found)) == 0:
         return None
-    better, worse = (one, two) if (sign < 0) == question.lower else (two, one)
+    wanted = -1 if question.lower else 1
+    better, worse = (one, two) if sign == wanted else (two, one)
     if better != one:
         found = _difference(base, better, worse, question)
         assert found is not None, "the pair has been compared the other way round"
-    fades, turns, absent = [], [], []
-    for place, here in elsewhere.items():
-        other = _difference(_ranked(here, question), better, worse, question)
-        if other is None:
-            absent.append(place)
-            continue
-        wanted = -1 if question.lower else 1
-        if _sign(other) == -wanted:
-            turns.append(place)
-        elif _sign(other) != wanted:
-            fades.append(place)
-    return {
-        "better": better,
-        "worse": worse,
-        "percent": found.relative_percent,
-        "holds": not fades and not turns and len(absent) < len(elsewhere),
-        "fades_in": fades,
-        "turns_in": turns,
-        "absent_in": absent,
+    others = {
+        place: _difference(_ranked(here, question), better, worse, question)
+        for place, here in elsewhere.items()
     }
+    signs = {place: _sign(other) for place, other in others.items() if other is not None}
+    fades, turns = ([place for place in signs if signs[place] == each] for each in (0, -wanted))
+    holds = bool(signs) and not fades and not turns
+    absent = [place for place in others if place not in signs]
+    places = {"fades_in": fades, "turns_in": turns, "absent_in": absent}
+    return {"better": better, "worse": worse, "percent": found.relative_percent, "holds": holds, **places}
 
 
 def _difference(runs: pl.DataFrame, one: str, two: str, question: Question) -> PolicyComparison | None:
@@ -294,8 +277,6 @@ def _difference(runs: pl.DataFrame, one: str, two: str, question: Question) -> P
 
 def _sign(found: PolicyComparison) -> int:
     """Sign of a significant difference; 0 where it is not significant."""
-    if found.p_value is None or found.p_value > LEVEL or found.interval is None or found.difference is None:
+    if found.p_value is None or found.p_value > LEVEL or found.interval is None:
         return 0
-    if found.interval.low <= 0 <= found.interval.high:
-        return 0
-    return 1 if found.difference > 0 else -1
+    return int(found.interval.low > 0) - int(found.interval.high < 0)

@@ -8,14 +8,16 @@ import polars as pl
 
 from ray_sim.model.readable import number
 from ray_sim.reports.arena import LEVEL_WITH_BEST, QUESTIONS, Question
-from ray_sim.reports.completions import completion_notes
-from ray_sim.reports.page import Cell, Page, Picture, Section, Table, frame_table
+from ray_sim.reports.compare import completion_notes
+from ray_sim.reports.page import Cell, Page, Picture, Section, Table, frame_table, number_cell
 from ray_sim.reports.plots import heat_map_svg
 
 MOST_NAMES = 4
 """Number of policies that a cell of a table of the best names; the rest are counted."""
 MOST_CONCLUSIONS = 20
 """Number of conclusions that a table of the page has; all are in the command's JSON."""
+
+_TITLES = {question.key: question.title for question in QUESTIONS}
 
 
 def arena_page(
@@ -30,24 +32,21 @@ def arena_page(
 ) -> Page:
     """Build the page; frames as in `ray_sim.reports.arena`.
 
-    Parameters
-    ----------
-    planned : number of runs of each place, finished or not
-    changed : places that change an assumption of another place; their tables follow those of the others
-    knows : what each policy is told, by policy
+    `planned` are numbers of runs, finished or not. Tables of places that are changed, which change an
+    assumption of another place, follow those of the others. `knows` is what each policy is told.
     """
-    missing = missing_runs(scores, planned)
-    parts = _parts(standings, changed)
-    runs = f"{scores.height:,} of {sum(planned.values()):,} runs"
+    changes = pl.col("place").is_in(list(changed))
+    parts = [part for part in (standings.filter(~changes), standings.filter(changes)) if part.height]
+    told = tuple((Cell(policy), Cell(what)) for policy, what in knows.items())
     return Page(
         title=f"Who is best where: {name}",
-        subtitle=runs,
+        subtitle=f"{scores.height:,} of {sum(planned.values()):,} runs",
         sections=(
-            *_missing(missing, planned),
+            *_missing(missing_runs(scores, planned), planned),
             Section("Who is best where", tables=tuple(best_table(part, most=MOST_NAMES) for part in parts)),
             *_completions(scores),
             *(_question(question, parts) for question in QUESTIONS),
-            Section("What the policies are told", tables=(_knows(knows),)),
+            Section("What the policies are told", tables=(Table(("policy", "is told"), told),)),
             Section("What knowledge is worth", tables=(_knowledge(knowledge),)),
             Section("Conclusions under changed assumptions", tables=_conclusions(conclusions)),
         ),
@@ -57,12 +56,7 @@ def arena_page(
 def best_table(
     standings: pl.DataFrame, questions: Sequence[Question] = QUESTIONS, most: int | None = None
 ) -> Table:
-    """The best policies of each place by question: the best, and those that are level with it.
-
-    Parameters
-    ----------
-    most : number of policies that a cell names; all without it
-    """
+    """The best policies of each place by question, and those level with them; a cell names at most `most`."""
     rows = []
     for (place,), here in standings.group_by("place", maintain_order=True):
         cells = [Cell(str(place))]
@@ -77,12 +71,6 @@ def best_table(
         tuple(rows),
         note="The best mean first, then policies whose difference to it is not significant (5 % after Holm).",
     )
-
-
-def _parts(standings: pl.DataFrame, changed: Collection[str]) -> list[pl.DataFrame]:
-    """Standings of the places that stand alone, then of those that change another; empty ones left out."""
-    changes = pl.col("place").is_in(list(changed))
-    return [part for part in (standings.filter(~changes), standings.filter(changes)) if not part.is_empty()]
 
 
 def _completions(scores: pl.DataFrame) -> tuple[Section, ...]:
@@ -127,18 +115,15 @@ def _note(question: Question) -> str:
 
 def _cell(row: Mapping[str, object] | None) -> Cell:
     if row is None or row["mean"] is None:
-        return Cell("-", is_number=True)
+        return number_cell(None)
     rank = "" if row["rank"] is None else f" ({row['rank']})"
-    best = row["verdict"] in LEVEL_WITH_BEST
-    return Cell(f"{number(row['mean'])}{rank}", is_number=True, best=best)
+    return number_cell(f"{number(row['mean'])}{rank}", best=row["verdict"] in LEVEL_WITH_BEST)
 
 
 def _gap_cell(here: pl.DataFrame, policy: str) -> Cell:
     """Range of the gaps of a policy over the places."""
     gaps = here.filter(policy=policy)["gap"].drop_nulls().to_list()
-    if not gaps:
-        return Cell("-", is_number=True)
-    return Cell(f"{number(min(gaps))} to {number(max(gaps))}", is_number=True)
+    return number_cell(f"{number(min(gaps))} to {number(max(gaps))}" if gaps else None)
 
 
 def _ratio(row: Mapping[str, object] | None, question: Question) -> float | None:
@@ -151,13 +136,8 @@ def _ratio(row: Mapping[str, object] | None, question: Question) -> float | None
     return max(1 / ratio, 1.0) if ratio > 0 else None
 
 
-def _knows(knows: Mapping[str, str]) -> Table:
-    return Table(("policy", "is told"), tuple((Cell(policy), Cell(what)) for policy, what in knows.items()))
-
-
 def _knowledge(knowledge: pl.DataFrame) -> Table:
-    titles = {question.key: question.title for question in QUESTIONS}
-    shown = knowledge.with_columns(pl.col("question").replace(titles))
+    shown = knowledge.with_columns(pl.col("question").replace(_TITLES))
     headings = {
         "what": "told of",
         "blind": "without",
@@ -180,22 +160,17 @@ def _conclusions(conclusions: pl.DataFrame) -> tuple[Table, ...]:
     holding = conclusions.filter(pl.col("holds"))
     others = conclusions.filter(~pl.col("holds"))
     largest = pl.col("percent").abs()
+    hold = f"{holding.height} of {conclusions.height} differences hold in all variants that compare them."
+    turn = f"{others.height} do not: in a variant they turn round, or are not significant."
     return (
-        _listed(
-            holding.sort(largest, descending=True),
-            f"{holding.height} of {conclusions.height} differences hold in all variants that compare them.",
-        ),
-        _listed(
-            others.sort(pl.col("turns_in").list.len(), largest, descending=True),
-            f"{others.height} do not: in a variant they turn round, or are not significant.",
-        ),
+        _listed(holding.sort(largest, descending=True), hold),
+        _listed(others.sort(pl.col("turns_in").list.len(), largest, descending=True), turn),
     )
 
 
 def _listed(conclusions: pl.DataFrame, note: str) -> Table:
-    titles = {question.key: question.title for question in QUESTIONS}
     shown = conclusions.head(MOST_CONCLUSIONS).with_columns(
-        pl.col("question").replace(titles), pl.col("fades_in", "turns_in", "absent_in").list.join(", ")
+        pl.col("question").replace(_TITLES), pl.col("fades_in", "turns_in", "absent_in").list.join(", ")
     )
     headings = {
         "question": "question",
@@ -220,8 +195,7 @@ def _missing(missing: Mapping[str, int], planned: Mapping[str, int]) -> tuple[Se
     if not missing:
         return ()
     rows = tuple(
-        (Cell(place), Cell(number(runs), is_number=True), Cell(number(planned[place]), is_number=True))
-        for place, runs in missing.items()
+        (Cell(place), number_cell(runs), number_cell(planned[place])) for place, runs in missing.items()
     )
     note = "Ranks at these places compare the finished runs only; --resume runs the others."
     return (

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ray_sim.model.units import FloatArray
-from ray_sim.reports.plots import COLOURS, TICKS_S, literal_text, svg_element
+from ray_sim.reports.plots import LEGEND, TICKS_S, colour, literal_text, svg_element
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.patches import Patch
 
 _WIDTH_IN, _BOX_IN, _CLASS_IN = 4.8, 0.13, 0.3
 _TOP_IN, _BOTTOM_IN, _SIDE_IN = 0.1, 0.75, 0.19
@@ -24,13 +25,9 @@ def box_plot_svg(groups: Mapping[str, Mapping[str, FloatArray]], key: str) -> st
     A box spans the middle half, its line is the median, and the whiskers end at 5 and 95 %. Times below a
     second count as one.
 
-    Parameters
-    ----------
-    groups : JCTs in seconds by class and policy; an empty array has no box
-    key : unique among the pictures of the page
+    Groups are JCTs in seconds by class and policy; an empty array has no box. `key` is unique in the page.
     """
     from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
 
     policies = list(dict.fromkeys(policy for each in groups.values() for policy in each))
     legend_in = 0.18 * -(-len(policies) // 2)
@@ -41,20 +38,21 @@ def box_plot_svg(groups: Mapping[str, Mapping[str, FloatArray]], key: str) -> st
     bottom = (_BOTTOM_IN + legend_in) / height
     axes = figure.add_axes((_SIDE_IN / _WIDTH_IN, bottom, 1 - 2 * _SIDE_IN / _WIDTH_IN, body_in / height))
     draw_boxes(axes, groups, policies)
-    colours = [COLOURS[index % len(COLOURS)] for index in range(len(policies))]
-    figure.legend(
-        handles=[
-            Patch(color=each, label=literal_text(name)) for each, name in zip(colours, policies, strict=True)
-        ],
-        loc="upper center",
-        bbox_to_anchor=(0.5, (legend_in + 0.22) / height),
-        ncols=2,
-        fontsize="small",
-        frameon=False,
-        borderaxespad=0.0,
-        labelspacing=0.3,
-    )
+    handles = policy_patches(policies)
+    place: dict[str, Any] = {
+        "loc": "upper center",
+        "bbox_to_anchor": (0.5, (legend_in + 0.22) / height),
+        "ncols": 2,
+    }
+    figure.legend(handles=handles, **place, **LEGEND)
     return svg_element(figure, key)
+
+
+def policy_patches(policies: Sequence[str]) -> list[Patch]:
+    """Entries of a legend that name policies by the colours of their boxes."""
+    from matplotlib.patches import Patch
+
+    return [Patch(color=colour(index), label=literal_text(name)) for index, name in enumerate(policies)]
 
 
 def draw_boxes(axes: Axes, groups: Mapping[str, Mapping[str, FloatArray]], policies: Sequence[str]) -> None:
@@ -68,7 +66,7 @@ def draw_boxes(axes: Axes, groups: Mapping[str, Mapping[str, FloatArray]], polic
         for index, policy in enumerate(policies):
             jct_s = by_policy.get(policy, np.zeros(0))
             if len(jct_s):
-                ends += _box(axes, jct_s, first + (index + 0.5) * _BOX_IN, COLOURS[index % len(COLOURS)])
+                ends += _box(axes, jct_s, first + (index + 0.5) * _BOX_IN, colour(index))
     axes.set_xscale("log")
     axes.set_xticks(list(TICKS_S.values()), list(TICKS_S), fontsize="small")
     axes.set_xticks([], minor=True)
@@ -79,11 +77,11 @@ def draw_boxes(axes: Axes, groups: Mapping[str, Mapping[str, FloatArray]], polic
     axes.set_xlabel("job completion time; box: middle half, whiskers: 5 and 95 %", fontsize="small")
 
 
-def _box(axes: Axes, jct_s: FloatArray, y: float, colour: str) -> tuple[float, float]:
+def _box(axes: Axes, jct_s: FloatArray, y: float, paint: str) -> tuple[float, float]:
     """Draw a box at a height, in inches; returns the ends of its whiskers."""
     low, lower, middle, upper, high = np.maximum(np.quantile(jct_s, _QUANTILES), 1.0).tolist()
-    axes.plot([low, high], [y, y], color=colour, linewidth=1)
-    axes.barh(y, upper - lower, left=lower, height=0.7 * _BOX_IN, color=colour)
+    axes.plot([low, high], [y, y], color=paint, linewidth=1)
+    axes.barh(y, upper - lower, left=lower, height=0.7 * _BOX_IN, color=paint)
     half = 0.45 * _BOX_IN
     axes.plot([middle, middle], [y - half, y + half], color="black", linewidth=1.6)
     return low, high

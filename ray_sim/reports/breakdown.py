@@ -33,8 +33,7 @@ class By(StrEnum):
     @property
     def heading(self) -> str:
         """Heading of the column of class labels."""
-        named = {"size": "GPUs", "load": "jobs in system", "duration": "run time s"}
-        return named.get(self, str(self))
+        return {"size": "GPUs", "load": "jobs in system", "duration": "run time s"}.get(self, str(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +92,7 @@ class JobComparison:
 
 
 def jobs_in_system(submit_s: FloatArray, timeline: pl.DataFrame) -> IntArray:
-    """Number of jobs waiting or running when each job arrived, without those of the same instant.
-
-    Parameters
-    ----------
-    submit_s : shape (J,), seconds in the timeline's time
-    timeline : as in `RunResult`
-    """
+    """Number of jobs waiting or running when each job arrived, without those of the same instant."""
     present = (timeline["waiting"] + timeline["running"]).to_numpy().astype(np.int64)
     before = np.searchsorted(timeline["time_s"].to_numpy(), submit_s, side="left")
     return np.concatenate([np.zeros(1, np.int64), present])[before]
@@ -145,7 +138,8 @@ def break_down(by: By, policy: str, jobs: pl.DataFrame, classes: pl.DataFrame) -
     """
     both, left_out = _completed_in_both(jobs, classes)
     seeds, pair = np.unique(both["seed"].fill_null(-1).to_numpy(), return_inverse=True)
-    index, labels = both["class"].to_numpy(), _labels(classes)
+    index = both["class"].to_numpy()
+    labels = dict(classes.select("class", "label").unique().iter_rows())
     shape = (len(seeds), max(labels, default=-1) + 1)
 
     def per_pair(weights: FloatArray | None) -> FloatArray:
@@ -154,16 +148,12 @@ def break_down(by: By, policy: str, jobs: pl.DataFrame, classes: pl.DataFrame) -
 
     counts = per_pair(None)
     jct_s, baseline_jct_s = (per_pair(both[column].to_numpy()) for column in ("jct_s", "jct_s_baseline"))
-    return Breakdown(
-        by=by,
-        policy=policy,
-        classes=tuple(
-            _class_ratio(label, counts[:, each], jct_s[:, each], baseline_jct_s[:, each])
-            for each, label in sorted(labels.items())
-            if counts[:, each].any()
-        ),
-        left_out=left_out,
+    ratios = tuple(
+        _class_ratio(label, counts[:, each], jct_s[:, each], baseline_jct_s[:, each])
+        for each, label in sorted(labels.items())
+        if counts[:, each].any()
     )
+    return Breakdown(by, policy, ratios, left_out)
 
 
 def compare_jobs(policy: str, jobs: pl.DataFrame, baseline: pl.DataFrame) -> JobComparison:
@@ -223,10 +213,6 @@ def quantile_classes(values: pl.Series, parts: int) -> tuple[IntArray, list[str]
     return index, [
         f"{number(float(part.min()))} to {number(float(part.max()))}" if len(part) else "" for part in inside
     ]
-
-
-def _labels(classes: pl.DataFrame) -> dict[int, str]:
-    return dict(classes.select("class", "label").unique().iter_rows())
 
 
 def _changes(rows: pl.DataFrame) -> tuple[JobChange, ...]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
 
 from ray_sim.model.distribution import Distribution
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
+from ray_sim.model.readable import number
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
-from ray_sim.reports.completions import completion_note
+from ray_sim.reports.shape_samples import Samples
 from ray_sim.reports.statistics import (
     LEVEL,
     ConfidenceInterval,
@@ -28,18 +30,49 @@ from ray_sim.reports.statistics import (
     superiority,
 )
 
+PlaceT = TypeVar("PlaceT", bound=Hashable)
+
+
+def paired_by_seed(values: Mapping[str, Mapping[int | None, float]]) -> dict[str, FloatArray]:
+    """Values of each label over the seeds that all labels have; the value of seed None pairs with each."""
+    cells = [(label, (None,)) for label in values]
+    samples = Samples({(label, None): by_seed for label, by_seed in values.items()})
+    return dict(zip(values, samples.paired(*cells), strict=True))
+
+
+def completion_note(runs: Iterable[tuple[str, int | None, float]]) -> str | None:
+    """Remark where policies complete different numbers of jobs over common seeds; None where equal ones.
+
+    Each run is a label, its seed, None if it depends on none, and its number of completed jobs.
+    """
+    completed: dict[str, dict[int | None, float]] = {}
+    for label, seed, jobs in runs:
+        completed.setdefault(label, {})[seed] = jobs
+    counts = paired_by_seed(completed)
+    if len(np.unique(np.array([*counts.values()]), axis=0)) < 2:
+        return None
+    means = {label: float(each.mean()) for label, each in counts.items()}
+    least, most = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+    return (
+        f"different numbers of completed jobs, on average {number(means[least])} ({least}) to "
+        f"{number(means[most])} ({most}); times are over completed jobs only"
+    )
+
+
+def completion_notes(runs: Iterable[tuple[PlaceT, str, int | None, float]]) -> dict[PlaceT, str]:
+    """`completion_note` of the runs of each place, or value of x; those without a remark are left out."""
+    places: dict[PlaceT, list[tuple[str, int | None, float]]] = {}
+    for place, label, seed, completed in runs:
+        places.setdefault(place, []).append((label, seed, completed))
+    return {place: note for place, here in places.items() if (note := completion_note(here))}
+
+
 JCT = "jct_s.mean"
 WELFARE = "welfare.welfare"
 
 _HIGHER_IS_BETTER = (
-    "utilisation.",
-    "jain_index",
-    "completed",
-    WELFARE,
-    "welfare.revenue",
-    "welfare.surplus",
-    "welfare.fates.completed",
-    "policy_figures.planned_welfare",
+    *("utilisation.", "jain_index", "completed", WELFARE, "welfare.revenue", "welfare.surplus"),
+    *("welfare.fates.completed", "policy_figures.planned_welfare"),
 )
 
 _STREAMS = Streams(seed=0)
@@ -167,11 +200,7 @@ def compare_policies(
         baseline_runs=by_policy[base].height,
         common_seeds=1 if common is None else len(common),
         policies=tuple(compared),
-        notes=(
-            *_pair_notes(compared),
-            *_seed_notes(by_policy, base, pairs),
-            *([completions] if completions else []),
-        ),
+        notes=(*_seed_notes(by_policy, base, pairs), *([completions] if completions else [])),
     )
 
 
@@ -200,14 +229,13 @@ def paired_rows(rows: pl.DataFrame, baseline: pl.DataFrame, keys: Sequence[str])
     -------
     rows in the order of `rows`, then of `baseline`; columns of the baseline end in ``_baseline``
     """
-    if rows["seed"].count() and baseline["seed"].count():
-        return rows.join(baseline, on=list(keys), suffix="_baseline", maintain_order="left_right")
-    rest = [key for key in keys if key != "seed"]
-    if rest:
-        both = rows.join(baseline, on=rest, suffix="_baseline", maintain_order="left_right")
-    else:
+    seeded = rows["seed"].count() and baseline["seed"].count()
+    keys = [key for key in keys if seeded or key != "seed"]
+    if not keys:
         both = rows.join(baseline, how="cross", suffix="_baseline")
-    return both.with_columns(seed=pl.coalesce("seed", "seed_baseline"))
+    else:
+        both = rows.join(baseline, on=keys, suffix="_baseline", maintain_order="left_right")
+    return both if seeded else both.with_columns(seed=pl.coalesce("seed", "seed_baseline"))
 
 
 def _common_seeds(by_policy: Mapping[str, pl.DataFrame]) -> list[int] | None:
@@ -260,37 +288,25 @@ def _with_verdicts(compared: Sequence[PolicyComparison], sign: float) -> list[Po
         if each.p_value is None or each.difference is None:
             return each
         p_holm = float(next(adjusted))
-        if p_holm <= LEVEL and not _may_be_nothing(each):
+        differs = each.interval is not None and not each.interval.low <= 0 <= each.interval.high
+        equal = each.difference == 0 and each.effect_size is None  # more seeds would hardly change that
+        if p_holm <= LEVEL and differs:
             verdict = SignificanceVerdict.BETTER if sign * each.difference < 0 else SignificanceVerdict.WORSE
-        elif each.pairs < needed and not _is_equal(each):
-            return replace(
-                each, p_holm=p_holm, verdict=SignificanceVerdict.TOO_FEW_SEEDS, seeds_needed=needed
-            )
+        elif each.pairs < needed and not equal:
+            verdict = SignificanceVerdict.TOO_FEW_SEEDS
         else:
             verdict = SignificanceVerdict.NOT_DISTINGUISHABLE
-        return replace(each, p_holm=p_holm, verdict=verdict)
+        more = needed if verdict is SignificanceVerdict.TOO_FEW_SEEDS else None
+        return replace(each, p_holm=p_holm, verdict=verdict, seeds_needed=more)
 
     return [judged(each) for each in compared]
-
-
-def _may_be_nothing(each: PolicyComparison) -> bool:
-    """Whether there is no interval of the difference, or it holds 0."""
-    return each.interval is None or each.interval.low <= 0 <= each.interval.high
-
-
-def _is_equal(each: PolicyComparison) -> bool:
-    """Whether the values are equal in every pair; more seeds would hardly change that."""
-    return each.difference == 0 and each.effect_size is None
-
-
-def _pair_notes(compared: Sequence[PolicyComparison]) -> Iterator[str]:
-    if any(each.pairs == 1 for each in compared):
-        yield "n = 1: a difference without an interval and without a test"
 
 
 def _seed_notes(
     by_policy: Mapping[str, pl.DataFrame], base: str, pairs: Mapping[str, pl.DataFrame]
 ) -> Iterator[str]:
+    if any(rows.height == 1 for rows in pairs.values()):
+        yield "n = 1: a difference without an interval and without a test"
     free = [policy for policy, frame in by_policy.items() if not frame["seed"].count()]
     if len(free) == len(by_policy):
         yield "seed-free: no run here depends on a seed"

@@ -2,7 +2,7 @@
 
 A delay is the time from a job's submission to its first start. docs/running.md explains every number.
 `ray-sim diff --trace` prints them, and its `--json` is `DelayComparison.to_dict`: a changed name of a field
-breaks scripts that read it. `delays_page` writes the web page of the same command from the same functions.
+breaks scripts that read it. `delays_page` is the web page of the same command.
 The random stream of a part's bootstrap is keyed by its label, so another label gives other intervals.
 """
 
@@ -20,6 +20,8 @@ from ray_sim.model.distribution import Distribution, distribution
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
 from ray_sim.reports.breakdown import By, classify, quantile_classes
+from ray_sim.reports.page import Facts, Page, Picture, Section, fact_texts, frame_table
+from ray_sim.reports.plots import delay_cdf_svg, hexagons_svg
 from ray_sim.reports.rank_correlation import Estimate, RankAgreement, rank_agreement
 
 WAITS_S = (0, 1, 10, 60, 600, 3600)
@@ -39,15 +41,12 @@ WORKLOAD_COLUMNS = ("wait_s", "priority", "group_id", "num_tasks", *_CPU)
 """Columns of the workload that the comparison reads, beside those of jobs.parquet."""
 
 
+_SHOWN = [f"{side}.{name}" for side in ("real", "simulated") for name in ("mean", "median", "p90", "p99")]
 PART_HEADINGS = {
     "label": "jobs",
     "jobs": "number",
     "groups": "groups",
-    **{
-        f"{side}.{name}": f"{side} {name}"
-        for side in ("real", "simulated")
-        for name in ("mean", "median", "p90", "p99")
-    },
+    **{name: name.replace(".", " ") for name in _SHOWN},
     "correlation": "rank correlation",
     "constant": "constant per priority",
     "difference": "difference",
@@ -149,12 +148,7 @@ def compare_delays(jobs: pl.DataFrame) -> DelayComparison:
 
 
 def delay_pairs(jobs: pl.DataFrame) -> pl.DataFrame:
-    """The jobs that have both delays, with real_s and simulated_s to the microsecond, class_name and group.
-
-    Parameters
-    ----------
-    jobs : as for `compare_delays`
-    """
+    """The jobs that have both delays, with real_s and simulated_s, to a microsecond, class_name and group."""
     jobs = jobs.filter(pl.col("start_s").is_not_null() & pl.col("wait_s").is_not_null())
     priority = jobs["priority"]
     counts = priority.value_counts().sort("count", "priority", descending=[True, False])
@@ -178,15 +172,10 @@ def parts_frame(parts: Iterable[DelayPart]) -> pl.DataFrame:
 def _row(part: DelayPart) -> dict[str, object]:
     samples = {"real": asdict(part.real_s), "simulated": asdict(part.simulated_s)}
     flat = {f"{side}.{name}": value for side, sample in samples.items() for name, value in sample.items()}
-    ranks = {
-        name: estimate_text(estimate)
-        for name, estimate in (
-            ("correlation", part.ranks.simulated),
-            ("constant", part.ranks.constant),
-            ("difference", part.ranks.difference),
-        )
-    }
-    return {"label": part.label, "jobs": part.jobs, "groups": part.groups, **flat, **ranks}
+    ranks = part.ranks
+    found = {"correlation": ranks.simulated, "constant": ranks.constant, "difference": ranks.difference}
+    texts = {name: estimate_text(estimate) for name, estimate in found.items()}
+    return {"label": part.label, "jobs": part.jobs, "groups": part.groups, **flat, **texts}
 
 
 def estimate_text(estimate: Estimate) -> str:
@@ -261,3 +250,42 @@ def _over_time(jobs: pl.DataFrame) -> tuple[IntArray, list[str]]:
     edges = np.linspace(submit_s.min(), submit_s.max(), TIME_BINS + 1)
     index = np.searchsorted(edges[1:-1], submit_s, side="right").astype(np.int64)
     return index, [f"{low:,.0f} to {high:,.0f} s" for low, high in pairwise(edges.tolist())]
+
+
+NOTE = (
+    "Delays are in seconds, from submission to first start. Brackets are 95 % bootstrap intervals over "
+    "groups. The constant is the mean real delay of each priority."
+)
+"""Note below the tables of delays."""
+
+
+def delays_page(title: str, subtitle: str, facts: Facts, found: DelayComparison, jobs: pl.DataFrame) -> Page:
+    """Build the page of a comparison of these jobs; `facts` are inputs and settings of the run."""
+    counts: Facts = [("jobs of the run", found.jobs), *found.left_out.items()]
+    waited = frame_table(pl.DataFrame(found.waited), WAITED_HEADINGS)
+    return Page(
+        title,
+        subtitle,
+        (
+            Section("Jobs", facts=fact_texts(counts), pictures=_pictures(jobs)),
+            *(
+                Section(title, tables=(frame_table(parts_frame(parts), PART_HEADINGS, note=NOTE),))
+                for title, parts in found.tables().items()
+            ),
+            Section("Jobs that waited", tables=(waited,)),
+            Section("What ran", facts=fact_texts(facts)),
+        ),
+    )
+
+
+def _pictures(jobs: pl.DataFrame) -> tuple[Picture, ...]:
+    pairs = delay_pairs(jobs).filter(pl.col("submit_s") > 0)
+    if pairs.is_empty():
+        return ()
+    real_s, simulated_s = (pairs[column].to_numpy() for column in ("real_s", "simulated_s"))
+    curves = {"real": np.sort(real_s), "simulated": np.sort(simulated_s)}
+    axes = "real delay", "simulated delay"
+    return (
+        Picture(delay_cdf_svg(curves, "delays"), "Queueing delays of all jobs but those of second 0"),
+        Picture(hexagons_svg(real_s, simulated_s, axes, "pairs"), "Pairs of delays; darker is more jobs"),
+    )

@@ -72,6 +72,8 @@ def diff_jobs(
         pl.col(column).eq_missing(pl.col(f"{column}_other")) for column in ("start_us", "finish_us")
     )
     unequal = both.filter(~(same_start & same_finish))
+    times = ("start_us", "start_us_other", "finish_us", "finish_us_other")
+    shown = unequal.head(FIRST_FEW).select("job_id", *(pl.col(name) / US_PER_S for name in times))
     only_here = here.join(there, on="job_id", how="anti", maintain_order="left")["job_id"]
     only_there = there.join(here, on="job_id", how="anti", maintain_order="left")["job_id"]
     return JobDiff(
@@ -79,7 +81,7 @@ def diff_jobs(
         differing=len(unequal),
         only_here=len(only_here),
         only_there=len(only_there),
-        first_differences=tuple(_difference(row) for row in unequal.head(FIRST_FEW).iter_rows(named=True)),
+        first_differences=tuple(JobDifference(*row) for row in shown.iter_rows()),
         first_only_here=tuple(only_here.head(FIRST_FEW)),
         first_only_there=tuple(only_there.head(FIRST_FEW)),
     )
@@ -128,16 +130,3 @@ def _microseconds(frame: pl.DataFrame, column: str, name: str) -> pl.Series:
         row = lost.arg_max() or 0
         raise InvalidInputError(f"{name}: {column} of row {row + 1} is {frame[column][row]!r}, not seconds")
     return (seconds * US_PER_S).round().cast(pl.Int64)
-
-
-def _difference(row: dict[str, Any]) -> JobDifference:
-    def seconds(column: str) -> float | None:
-        return None if row[column] is None else row[column] / US_PER_S
-
-    return JobDifference(
-        job_id=row["job_id"],
-        start_s=seconds("start_us"),
-        other_start_s=seconds("start_us_other"),
-        finish_s=seconds("finish_us"),
-        other_finish_s=seconds("finish_us_other"),
-    )

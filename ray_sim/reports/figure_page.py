@@ -1,15 +1,164 @@
-"""Page of reproduced figures: the answer to each, its plot, our numbers and the paper's, and the verdicts."""
+"""Results of reproduced figures, and their page: of each the answer, a plot, numbers and verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
-from ray_sim.model.readable import number
-from ray_sim.reports.figure_plot import figure_svg
-from ray_sim.reports.figure_result import FigureResult, seeds_text
-from ray_sim.reports.interval_text import interval_text
-from ray_sim.reports.page import Cell, Page, Picture, Section, Table
+import numpy as np
+
+from ray_sim.model.readable import first_and_others, number
+from ray_sim.reports.page import Cell, Page, Picture, Section, Table, number_cell
+from ray_sim.reports.plots import SVG_IN, axes_with_legend, colour, draw_legend, literal_text, svg_element
+from ray_sim.reports.shape_samples import X
 from ray_sim.reports.shapes import JudgedCheck, ShapeVerdict
+from ray_sim.reports.statistics import ConfidenceInterval, interval_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis of a figure."""
+
+    label: str
+    unit: str | None = None
+    log: bool = False
+
+    @property
+    def title(self) -> str:
+        """Label with its unit."""
+        return self.label if self.unit is None else f"{self.label} ({self.unit})"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Mean of a series at one x over its seeds."""
+
+    series: str
+    x: X
+    seeds: int
+    mean: float
+    interval: ConfidenceInterval | None
+    published: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FigureChoice:
+    """What the paper leaves open, and what the figure does."""
+
+    id: str
+    ours: str
+    source: str
+    """Source of the doubt."""
+    alternatives: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FigureResult:
+    """A figure on our runs. Without verdicts if it is quick or has no runs."""
+
+    name: str
+    given: str
+    """Text that names it on the command line."""
+    title: str
+    source: str
+    x: Axis
+    y: Axis
+    xs: tuple[X, ...]
+    series: tuple[str, ...]
+    points: tuple[Point, ...]
+    checks: tuple[JudgedCheck, ...]
+    facts: tuple[str, ...]
+    """Numbers of the paper that are not points."""
+    planned: int
+    """Number of runs of the figure."""
+    done: int
+    missing: Mapping[str, str]
+    """Where each file comes from that is not here, by name; the figure did not run if there is any."""
+    choices: tuple[FigureChoice, ...] = ()
+    error: str | None = None
+    """Why the figure cannot be judged."""
+    completions: str | None = None
+    """Remark on series that complete different numbers of jobs at the same x; null where there are none."""
+
+    @property
+    def off_scale(self) -> tuple[Point, ...]:
+        """Points at or below 0 on a logarithmic axis, which has no place for them."""
+        return tuple(
+            point
+            for point in self.points
+            if (self.y.log and point.mean <= 0)
+            or (self.x.log and isinstance(point.x, int | float) and point.x <= 0)
+        )
+
+    @property
+    def coinciding(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of two and more series with the same mean at every x, so that one curve hides the others."""
+        same: dict[frozenset[tuple[X, float]], list[str]] = {}
+        for series in self.series:
+            curve = frozenset((point.x, point.mean) for point in self.points if point.series == series)
+            if curve:
+                same.setdefault(curve, []).append(series)
+        return tuple(tuple(group) for group in same.values() if len(group) > 1)
+
+    def count(self, verdict: ShapeVerdict) -> int:
+        """Number of checks with a verdict."""
+        return sum(check.verdict is verdict for check in self.checks)
+
+    @property
+    def answer(self) -> str:
+        """The answer in a sentence or two."""
+        if self.missing:
+            sources = dict.fromkeys(self.missing.values())
+            of = {each: [name for name in self.missing if self.missing[name] == each] for each in sources}
+            where = "; ".join(f"{first_and_others(names)}: {source}" for source, names in of.items())
+            return f"Not run, as data is missing. {where}"
+        if self.error is not None:
+            return f"Failed. {self.error}"
+        remarks = [f"{self.completions}."] if self.completions else []
+        if not self.checks:
+            return " ".join([f"{self.done} of {self.planned} runs finished; no verdict.", *remarks])
+        parts = [
+            f"{verdict.capitalize()}: {'; '.join(names)}."
+            for verdict in ShapeVerdict
+            if (names := [_with_remark(check) for check in self.checks if check.verdict is verdict])
+        ]
+        if self.done < self.planned:
+            parts.append(f"{self.planned - self.done} of {self.planned} runs are missing.")
+        return " ".join([*parts, *remarks])
+
+    @property
+    def remark(self) -> str:
+        """Remark on data, runs or verdicts that are missing; empty if all are there."""
+        if self.missing:
+            return f"not run: {first_and_others([*self.missing])} missing"
+        if self.error is not None:
+            return "failed: see its answer"
+        missing = self.planned - self.done
+        if missing:
+            return f"{missing:,} of {self.planned:,} runs missing"
+        return "" if self.checks else "no verdict"
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain nested dict for JSON."""
+        return {**asdict(self), "answer": self.answer}
+
+
+def _with_remark(check: JudgedCheck) -> str:
+    if check.verdict is ShapeVerdict.DEPENDS:
+        return f"{check.name} ({', '.join(check.turned_by)})"
+    if check.verdict is not ShapeVerdict.UNDECIDED:
+        return check.name
+    return f"{check.name} ({check.seeds} seeds; {seeds_text(check.seeds_needed)})"
+
+
+def seeds_text(needed: int | None) -> str:
+    """Number of seeds that would decide a check, in words."""
+    return "no number of seeds is known to decide it" if needed is None else f"{needed:,} would decide it"
+
 
 _UNDER = tuple(each for each in ShapeVerdict if each is not ShapeVerdict.DEPENDS)
 """Verdicts under an alternative."""
@@ -39,7 +188,7 @@ def verdict_table(results: Sequence[FigureResult]) -> Table:
     """One row per figure: its checks by verdict, and a remark on missing runs or data; then their sums."""
 
     def row(name: str, counts: Iterable[int], remark: str) -> tuple[Cell, ...]:
-        return (Cell(name), *(Cell(number(count), is_number=True) for count in counts), Cell(remark))
+        return (Cell(name), *map(number_cell, counts), Cell(remark))
 
     rows = [
         row(each.name, (each.count(verdict) for verdict in ShapeVerdict), each.remark) for each in results
@@ -55,11 +204,11 @@ def check_table(check: JudgedCheck) -> Table:
     rows = tuple(
         (
             Cell(each.text),
-            Cell(" / ".join(map(number, each.means)) or "-", is_number=True),
-            Cell(number(each.estimate), is_number=True),
-            Cell(interval_text(each.interval, each.seeds), is_number=True),
-            Cell(number(each.seeds), is_number=True),
-            Cell(number(each.p_holm), is_number=True),
+            number_cell(" / ".join(map(number, each.means)) or None),
+            number_cell(each.estimate),
+            number_cell(interval_text(each.interval, each.seeds)),
+            number_cell(each.seeds),
+            number_cell(each.p_holm),
             Cell(str(each.finding)),
         )
         for each in check.comparisons
@@ -119,8 +268,8 @@ def _choices(result: FigureResult) -> list[Table]:
                 if (found.choice, found.name) == (choice.id, name)
             ]
             counts = [sum(each.verdict is verdict for each in under) for verdict in _UNDER]
-            numbers = (Cell(number(count), is_number=True) for count in counts)
-            rows.append((*map(Cell, (choice.id, choice.ours, name)), *numbers, Cell(choice.source)))
+            begin = map(Cell, (choice.id, choice.ours, name))
+            rows.append((*begin, *map(number_cell, counts), Cell(choice.source)))
     columns = ("choice", "ours", "alternative", *map(str, _UNDER), "source of the doubt")
     return [Table(columns, tuple(rows))] if rows else []
 
@@ -137,15 +286,72 @@ def _caption(result: FigureResult) -> str:
 
 
 def _points(result: FigureResult) -> Table:
-    rows = tuple(
-        (
-            Cell(point.series),
-            Cell(number(point.x), is_number=True),
-            Cell(number(point.mean), is_number=True),
-            Cell(interval_text(point.interval, point.seeds), is_number=True),
-            Cell(number(point.seeds), is_number=True),
-            Cell(number(point.published), is_number=True),
-        )
-        for point in result.points
-    )
-    return Table(("series", result.x.title, result.y.title, "95 % interval", "seeds", "published"), rows)
+    rows = []
+    for point in result.points:
+        interval = interval_text(point.interval, point.seeds)
+        numbers = (point.x, point.mean, interval, point.seeds, point.published)
+        rows.append((Cell(point.series), *map(number_cell, numbers)))
+    columns = ("series", result.x.title, result.y.title, "95 % interval", "seeds", "published")
+    return Table(columns, tuple(rows))
+
+
+_MARKERS = "osD^v<>Ph*"
+"""Markers of the series, so that they differ without colour."""
+
+
+def figure_svg(result: FigureResult, name: str) -> str:
+    """Plot a figure as an SVG element; `name` is unique among the pictures of its page.
+
+    Numbers as x make lines, names make groups of points side by side. Hollow markers are the paper's numbers.
+    """
+    numeric = all(isinstance(x, int | float) and not isinstance(x, bool) for x in result.xs)
+    figure, axes = axes_with_legend(SVG_IN, "", list(result.series))
+    for index, series in enumerate(result.series):
+        points = [point for point in result.points if point.series == series]
+        shift = 0.0 if numeric else 0.5 * ((index + 0.5) / len(result.series) - 0.5)
+        places = [_place(point, result, numeric=numeric) + shift for point in points]
+        _draw(axes, places, points, index, series, joined=numeric)
+    if numeric:
+        axes.set_xscale("log" if result.x.log else "linear")
+    else:
+        axes.set_xticks(range(len(result.xs)), [literal_text(str(x)) for x in result.xs], fontsize="small")
+        axes.set_xlim(-0.5, len(result.xs) - 0.5)
+    axes.set_yscale("log") if result.y.log else _from_zero(axes)
+    axes.set_xlabel(literal_text(result.x.title))
+    axes.set_ylabel(literal_text(result.y.title))
+    draw_legend(figure, axes)
+    return svg_element(figure, name)
+
+
+def _from_zero(axes: Axes) -> None:
+    """Let y begin at 0 or below, with room above, and short numbers, such as 250k, beside the frame."""
+    from matplotlib.ticker import EngFormatter
+
+    low, high = axes.get_ylim()
+    low = min(0.0, low)
+    axes.set_ylim(low, high + 0.05 * (high - low))
+    axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+
+
+def _place(point: Point, result: FigureResult, *, numeric: bool) -> float:
+    if numeric and isinstance(point.x, int | float):
+        return float(point.x)
+    return float(result.xs.index(point.x))
+
+
+def _draw(
+    axes: Axes, places: list[float], points: list[Point], index: int, series: str, *, joined: bool
+) -> None:
+    means = np.array([point.mean for point in points])
+    intervals = [point.interval or ConfidenceInterval(np.nan, np.nan) for point in points]
+    ends = [means - [each.low for each in intervals], [each.high for each in intervals] - means]
+    marker = _MARKERS[index % len(_MARKERS)]
+    style: dict[str, Any] = {"color": colour(index), "marker": marker}
+    axes.errorbar(
+        places, means, yerr=np.maximum(0.0, ends), label=literal_text(series), markersize=4,
+        linestyle="-" if joined else "none", linewidth=1.2, capsize=2, **style,
+    )  # fmt: skip
+    shown = [each for each in zip(places, points, strict=True) if each[1].published is not None]
+    if shown:
+        xs, ys = zip(*((place, point.published) for place, point in shown), strict=True)
+        axes.plot(xs, ys, markersize=8, markerfacecolor="none", linestyle="none", **style)

@@ -20,10 +20,8 @@ from ray_sim.reports.compare import (
     default_metric,
     lower_is_better,
 )
-from ray_sim.reports.interval_text import interval_text
-from ray_sim.reports.statistics import ROUNDING, mean_interval
+from ray_sim.reports.statistics import ROUNDING, interval_text, mean_interval, metric_range
 from ray_sim.reports.tables import Place, RunRow, sweep_table
-from ray_sim.reports.value_range import metric_range
 
 _RUNS = {"policy": pl.String(), "seed": pl.Int64(), "value": pl.Float64(), "completed": pl.Int64()}
 
@@ -64,12 +62,7 @@ class PlaceComparison:
 
 
 def compare_place(rows: Sequence[RunRow]) -> PlaceComparison:
-    """Compare the policies of one place with the best of them.
-
-    Parameters
-    ----------
-    rows : finished runs of one workload, cluster and setting
-    """
+    """Compare the policies of the finished runs of one place with the best of them."""
     summaries = [(row, row.summary.flat()) for row in rows]
     metric = default_metric([flat for _, flat in summaries])
     found = [(row.policy, row.seed, flat.get(metric), row.summary.completed) for row, flat in summaries]
@@ -103,18 +96,14 @@ def _best(compared: GroupComparison, place: PlaceComparison) -> str:
     if not compared.common_seeds:
         return f"No seed is common to all policies, so none has the best {place.name}. {compared.baseline}"
     extreme = "least" if lower_is_better(place.metric) else "highest"
-    equal = [each.policy for each in compared.policies if _is_tie(each)]
+    pairs = [(each.policy, each.mean, each.baseline_mean) for each in compared.policies]
+    equal = [
+        policy for policy, mean, best in pairs
+        if mean is not None and best is not None and math.isclose(mean, best, rel_tol=ROUNDING)
+    ]  # fmt: skip
     if equal:
         return f"{' and '.join([compared.baseline, *equal])} have the same, {extreme} {place.name}"
     return f"{compared.baseline} has the {extreme} {place.name}"
-
-
-def _is_tie(each: PolicyComparison) -> bool:
-    return (
-        each.mean is not None
-        and each.baseline_mean is not None
-        and math.isclose(each.mean, each.baseline_mean, rel_tol=ROUNDING)
-    )
 
 
 def compare_places(rows: Iterable[RunRow]) -> dict[Place, PlaceComparison]:
@@ -125,12 +114,7 @@ def compare_places(rows: Iterable[RunRow]) -> dict[Place, PlaceComparison]:
 def sweep_findings(
     comparisons: Mapping[Place, PlaceComparison], rows: Iterable[RunRow]
 ) -> dict[Place, tuple[str, ...]]:
-    """`findings` and the sentence on the certificate by place.
-
-    Parameters
-    ----------
-    comparisons : those of `rows`
-    """
+    """`findings` and the sentence on the certificate by place."""
     means = {place: sweep_table(runs) for place, runs in _by_place(rows).items()}
     return {
         place: tuple(filter(None, [*findings(compared), certificate_text(means[place])]))
@@ -141,17 +125,12 @@ def sweep_findings(
 def _by_place(rows: Iterable[RunRow]) -> dict[Place, list[RunRow]]:
     places: dict[Place, list[RunRow]] = {}
     for row in rows:
-        places.setdefault((row.workload, row.cluster, row.setting), []).append(row)
+        places.setdefault(row.place, []).append(row)
     return places
 
 
 def certificate_text(means: pl.DataFrame) -> str:
-    """Sentence on the bound of the completion times; empty where no run has one.
-
-    Parameters
-    ----------
-    means : rows of the sweep table
-    """
+    """Sentence on the bound of the completion times in a sweep table; empty where no run has one."""
     if not {"certificate.bound_s", "certificate.gap"} <= {*means.columns}:
         return ""
     bounded = means.drop_nulls(["certificate.bound_s", "certificate.gap"]).sort("certificate.gap", "policy")

@@ -16,12 +16,7 @@ from ray_sim.reports.statistics import ConfidenceInterval, ratio_interval, ratio
 
 
 def share_of_means(above: FloatArray, below: FloatArray) -> float | None:
-    """Mean of ``above`` / mean of ``below``; None without runs, or if the mean of ``below`` is not above 0.
-
-    Parameters
-    ----------
-    above, below : shape (N,), of the N runs that have both, in one unit
-    """
+    """Mean of ``above`` over that of ``below``; None without runs, or if the latter is not above 0."""
     if not len(below) or np.mean(below) <= 0:
         return None
     return ratio_of_means(above, below)

@@ -9,9 +9,9 @@ import polars as pl
 from ray_sim.model.html import table_html
 from ray_sim.model.readable import duration, number
 from ray_sim.reports.breakdown import Breakdown, JobComparison
-from ray_sim.reports.compare import GroupComparison, PolicyComparison, in_seconds
-from ray_sim.reports.interval_text import bracketed
-from ray_sim.reports.page import Cell, Table, frame_table
+from ray_sim.reports.compare import GroupComparison, in_seconds
+from ray_sim.reports.page import Cell, Table, frame_table, number_cell
+from ray_sim.reports.statistics import bracketed
 from ray_sim.reports.sweep_report import DURATIONS
 from ray_sim.reports.tables import KEYS, best_value, sweep_headings
 
@@ -47,15 +47,13 @@ def means_table(means: pl.DataFrame) -> Table:
 def comparison_table(compared: GroupComparison) -> Table:
     """Mean of each policy, and its difference to the baseline with a 95 % interval and the verdict."""
     text: Callable[[float | None], str] = duration if in_seconds(compared.metric) else number
-    base = [
-        compared.baseline,
-        "baseline",
-        text(compared.baseline_mean),
-        "-",
-        "-",
-        number(compared.baseline_runs),
-    ]
-    lines = [base, *(_line(each, text) for each in compared.policies)]
+    base, mean = compared.baseline, text(compared.baseline_mean)
+    lines = [[base, "baseline", mean, "-", "-", number(compared.baseline_runs)]]
+    for each in compared.policies:
+        change = text(each.difference) + bracketed(each.interval, each.pairs, text)
+        share = number(each.relative_percent) + bracketed(each.relative_interval, each.pairs)
+        row = [each.policy, str(each.verdict), text(each.mean), change, share, number(each.pairs)]
+        lines.append(row)
     columns = ("policy", "verdict", "mean", "difference", "in %", "seeds")
     rows = tuple(tuple(Cell(cell, index > 1) for index, cell in enumerate(line)) for line in lines)
     return Table(columns, rows, "; ".join(compared.notes))
@@ -66,9 +64,8 @@ def breakdown_table(breakdown: Breakdown) -> Table:
     rows = []
     for each in breakdown.classes:
         ratio = number(each.ratio) + bracketed(each.interval, each.pairs)
-        times = [duration(each.mean_jct_s), duration(each.baseline_mean_jct_s)]
-        cells = [number(each.jobs), *times, ratio]
-        rows.append((Cell(each.label), *(Cell(cell, True) for cell in cells)))
+        cells = [each.jobs, duration(each.mean_jct_s), duration(each.baseline_mean_jct_s), ratio]
+        rows.append((Cell(each.label), *map(number_cell, cells)))
     return Table((str(breakdown.by), "jobs", "mean JCT", "baseline's", "ratio"), tuple(rows))
 
 
@@ -82,9 +79,3 @@ def job_facts(jobs: JobComparison) -> list[tuple[str, str]]:
         ("the same", number(jobs.same)),
         ("median difference", duration(jobs.median_difference_s)),
     ]
-
-
-def _line(each: PolicyComparison, text: Callable[[float | None], str]) -> list[str]:
-    difference = text(each.difference) + bracketed(each.interval, each.pairs, text)
-    share = number(each.relative_percent) + bracketed(each.relative_interval, each.pairs)
-    return [each.policy, str(each.verdict), text(each.mean), difference, share, number(each.pairs)]

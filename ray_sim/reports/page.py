@@ -16,10 +16,14 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from ray_sim.model.readable import constant_columns, duration, number
 from ray_sim.model.text import shown
+from ray_sim.model.units import FloatArray
+from ray_sim.reports.plots import thin_steps
+from ray_sim.reports.submission_times import last_end_s
 
 Facts = Sequence[tuple[str, object]]
 """Pairs (label, value) of a section, in the order shown; `fact_texts` formats the values."""
@@ -32,6 +36,11 @@ class Cell:
     text: str
     is_number: bool = False
     best: bool = False
+
+
+def number_cell(value: object, *, best: bool = False) -> Cell:
+    """A cell aligned as a number; `number` formats the value, a text stays."""
+    return Cell(number(value), is_number=True, best=best)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +66,7 @@ class Picture:
 class Chart:
     """A picture that the script of the page draws and the reader can zoom; `data` becomes JSON.
 
-    ``data["kind"]`` is ``gantt`` or ``lines``, see `ray_sim.reports.charts`. Names in it are shown as text.
+    ``data["kind"]`` is ``gantt`` or ``lines``, see `ray_sim.reports.page`. Names in it are shown as text.
     """
 
     caption: str
@@ -119,9 +128,7 @@ def frame_table(
     present = [name for name in headings if name in frame.columns]
     texts = {name: duration if name in durations else number for name in present}
     columns = [_cells(frame[name], best(frame[name]), texts[name]) for name in present]
-    return Table(
-        tuple(headings[name] for name in present), tuple(zip(*columns, strict=True)) if columns else (), note
-    )
+    return Table(tuple(headings[name] for name in present), tuple(zip(*columns, strict=True)), note)
 
 
 def without_constants(table: Table) -> Table:
@@ -130,9 +137,10 @@ def without_constants(table: Table) -> Table:
     if not constant:
         return table
     same = ", ".join(f"{table.columns[index]} {table.rows[0][index].text}" for index in constant)
+    others = [index for index in range(len(table.columns)) if index not in constant]
     return Table(
-        tuple(name for index, name in enumerate(table.columns) if index not in constant),
-        tuple(tuple(cell for index, cell in enumerate(row) if index not in constant) for row in table.rows),
+        tuple(table.columns[index] for index in others),
+        tuple(tuple(row[index] for index in others) for row in table.rows),
         f"{table.note} In all rows: {same}.".lstrip(),
     )
 
@@ -155,11 +163,9 @@ def render(page: Page) -> bytes:
     )
     script = (files("ray_sim.reports") / "templates" / "charts.js").read_text(encoding="utf-8")
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    has_charts = any(section.charts for section in page.sections)
+    used = Markup(script) if any(section.charts for section in page.sections) else ""
     template = environment.get_template("report.html")
-    return template.render(
-        page=page, script=Markup(script) if has_charts else "", script_sha256=allowed
-    ).encode()
+    return template.render(page=page, script=used, script_sha256=allowed).encode()
 
 
 def _visible(value: object) -> object:
@@ -170,3 +176,46 @@ def _visible(value: object) -> object:
 def _cells(values: pl.Series, best: float | None, text: Callable[[Any], str]) -> list[Cell]:
     is_number = values.dtype.is_numeric()
     return [Cell(text(value), is_number, best is not None and value == best) for value in values]
+
+
+MOST_POINTS = 1500
+"""Largest number of points of a line in a page."""
+
+Line = tuple[FloatArray, FloatArray]
+"""Times in seconds of the workload, increasing, and values; NaN where there is none."""
+
+
+def line_chart(caption: str, unit: str, lines: Mapping[str, Line], *, focus_s: float | None = None) -> Chart:
+    """Step lines over time by name.
+
+    `unit` stands below the chart until the reader points at it. `focus_s` ends the interesting part, e.g. the
+    last submission; a long rest is out of view at first.
+    """
+    series = [{"name": shown(name), **_points(*line)} for name, line in lines.items()]
+    return Chart(caption, {"kind": "lines", "unit": unit, "focus_s": focus_s, "series": series})
+
+
+def timeline_to_end(timeline: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
+    """The timeline with a row at the end of the run, where jobs wait or hold servers after its last event."""
+    end_s = last_end_s(jobs)
+    last = timeline.tail(1)
+    if last.is_empty() or end_s is None or end_s <= last["time_s"][0]:
+        return timeline
+    return pl.concat([timeline, last.with_columns(time_s=pl.lit(end_s))])
+
+
+def timeline_lines(timeline: pl.DataFrame, columns: Mapping[str, str]) -> dict[str, Line]:
+    """Lines of columns of a timeline by their label; nulls are NaN."""
+    time_s = timeline["time_s"].to_numpy()
+    return {
+        label: (time_s, timeline[column].cast(pl.Float64).fill_null(float("nan")).to_numpy())
+        for column, label in columns.items()
+    }
+
+
+def _points(time_s: FloatArray, values: FloatArray) -> dict[str, object]:
+    kept = thin_steps(time_s, np.nan_to_num(values, nan=-np.inf), MOST_POINTS)
+    return {
+        "x": np.round(time_s[kept], 3).tolist(),
+        "y": [None if np.isnan(value) else float(f"{value:.6g}") for value in values[kept].tolist()],
+    }

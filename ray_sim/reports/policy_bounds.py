@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -39,16 +39,10 @@ class _Bounded(NamedTuple):
 
 
 def policy_bounds(runs: Iterable[tuple[str, Summary]], metric: str) -> tuple[PolicyBound, ...]:
-    """Bounds of each policy in the order of their labels; none where the metric has no bound.
-
-    Parameters
-    ----------
-    runs : label of the policy and summary of each run of one place
-    """
-    read = _BOUNDS.get(metric)
+    """Bounds of the policies in the runs of one place, by label; none where the metric has no bound."""
     found: dict[str, list[_Bounded]] = {}
     for policy, summary in runs:
-        if read is not None and (bounded := read(summary)) is not None:
+        if (bounded := _bounded(summary, metric)) is not None:
             found.setdefault(policy, []).append(bounded)
     return tuple(_of_policy(policy, found[policy], lower_is_better(metric)) for policy in sorted(found))
 
@@ -61,27 +55,14 @@ def _of_policy(policy: str, runs: list[_Bounded], lower: bool) -> PolicyBound:
     return PolicyBound(policy, len(runs), float(np.mean(bounds)), gap, largest)
 
 
-def _jct(summary: Summary) -> _Bounded | None:
-    mean_s, found = summary.jct_s.mean, summary.certificate
-    if mean_s is None or found is None:
-        return None
-    return _Bounded(mean_s, found.bound_s, found.binding_text)
-
-
-def _utility(summary: Summary) -> _Bounded | None:
-    found = summary.utility_certificate
-    if summary.utility is None or found is None:
-        return None
-    return _Bounded(summary.utility, found.bound, None)
-
-
-def _welfare(summary: Summary) -> _Bounded | None:
-    found = summary.figures_as(AnnouncedFigures)
-    return None if found is None else _Bounded(found.welfare.welfare, found.welfare.bound, None)
-
-
-_BOUNDS: Mapping[str, Callable[[Summary], _Bounded | None]] = {
-    JCT: _jct,
-    UTILITY: _utility,
-    WELFARE: _welfare,
-}
+def _bounded(summary: Summary, metric: str) -> _Bounded | None:
+    """Value and bound of a run; None where the metric has none."""
+    jct, utility = summary.certificate, summary.utility_certificate
+    announced = summary.figures_as(AnnouncedFigures)
+    if metric == JCT and jct is not None and summary.jct_s.mean is not None:
+        return _Bounded(summary.jct_s.mean, jct.bound_s, jct.binding_text)
+    if metric == UTILITY and utility is not None and summary.utility is not None:
+        return _Bounded(summary.utility, utility.bound, None)
+    if metric == WELFARE and announced is not None:
+        return _Bounded(announced.welfare.welfare, announced.welfare.bound, None)
+    return None

@@ -1,21 +1,38 @@
-"""Report of one run: inputs, outcome, lines over time and tables by kind of job."""
+"""Report of one run: inputs, outcome, charts over time and tables by kind of job."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+import numpy as np
 import polars as pl
 
 from ray_sim.model.readable import duration
-from ray_sim.model.result import JobStatus, RunResult, Summary
+from ray_sim.model.result import JobStatus, RunResult
+from ray_sim.model.units import US_PER_S, BoolArray, IntArray
 from ray_sim.reports.findings import bound_text
 from ray_sim.reports.history.explanation import RunExplainer
-from ray_sim.reports.page import Facts, Page, Picture, Section, Table, fact_texts, frame_table
+from ray_sim.reports.history.explanation_text import MOST_IN_PAGE, explanation_sections
+from ray_sim.reports.history.gantt import gantt
+from ray_sim.reports.history.holdings import FreeCapacity, History, RunFacts, read_history
+from ray_sim.reports.history.reasons import Waits
+from ray_sim.reports.page import (
+    Chart,
+    Facts,
+    Page,
+    Picture,
+    Section,
+    Table,
+    fact_texts,
+    frame_table,
+    line_chart,
+    timeline_lines,
+    timeline_to_end,
+)
 from ray_sim.reports.plots import completed_jct_s, jct_cdf_svg
-from ray_sim.reports.run_charts import run_charts
 from ray_sim.reports.submission_times import after_first_text, first_submission_s, utc_text
-from ray_sim.reports.tables import summary_rows
+from ray_sim.reports.tables import columns_in_use, summary_rows
 
 SLOWEST = 10
 """Number of jobs in the table of the slowest."""
@@ -60,54 +77,33 @@ def run_page(
 ) -> Page:
     """Build the report of a run.
 
-    Parameters
-    ----------
-    facts : parameters, world and seed
-    provenance : hashes and versions, in a collapsed section
-    explainer : reconstruction of the run; None leaves out reasons, utilisation and fragmentation
-    no_reasons : why there is no explainer
+    `provenance` is in a collapsed section. Without an explainer the page lacks reasons, utilisation and
+    fragmentation; `no_reasons` says why there is none.
     """
     left_out = (("left out: reasons of waits, fragmentation", no_reasons),) if no_reasons else ()
+    summary, found = result.summary, result.summary.certificate
+    warnings = tuple(("policy", text) for text in summary.policy_warnings or ())
+    bound = () if found is None or found.gap is None else (bound_text("this run", found.bound_s, found.gap),)
+    times = Picture(jct_cdf_svg({"": completed_jct_s(result.jobs)}, "jct"), "Job completion times")
+    by_size = frame_table(
+        jct_by_size(result.jobs), {"gpus": "GPUs, up to", **_JCT},
+        note="Times are over completed jobs.", durations=_DURATIONS,
+    )  # fmt: skip
     return Page(
         title,
         subtitle,
         (
-            *_warnings(result.summary),
-            Section(
-                "Summary",
-                text=_bound(result.summary),
-                facts=fact_texts(in_human_units(summary_rows(result.summary))),
-            ),
+            *([Section("Warnings", facts=warnings)] if warnings else []),
+            Section("Summary", text=bound, facts=fact_texts(in_human_units(summary_rows(summary)))),
             Section("Over the run", facts=left_out, charts=run_charts(result, explainer)),
-            Section("Completion times", pictures=_pictures(result)),
-            Section("Completion times by job size", tables=(_by_size(result.jobs),)),
+            Section("Completion times", pictures=(times,)),
+            Section("Completion times by job size", tables=(by_size,)),
             *_by_owner(result.jobs, "vc", "virtual cluster"),
             *_by_owner(result.jobs, "user", "user"),
             Section("Slowest jobs", tables=(_slowest(result.jobs, explainer),)),
             Section("What ran", facts=fact_texts(facts)),
             Section("Hashes and versions", facts=fact_texts(provenance), folded=True),
         ),
-    )
-
-
-def _warnings(summary: Summary) -> tuple[Section, ...]:
-    texts = summary.policy_warnings
-    return (Section("Warnings", facts=tuple(("policy", text) for text in texts)),) if texts else ()
-
-
-def _bound(summary: Summary) -> tuple[str, ...]:
-    bound = summary.certificate
-    return () if bound is None or bound.gap is None else (bound_text("this run", bound.bound_s, bound.gap),)
-
-
-def _pictures(result: RunResult) -> tuple[Picture, ...]:
-    return (Picture(jct_cdf_svg({"": completed_jct_s(result.jobs)}, "jct"), "Job completion times"),)
-
-
-def _by_size(jobs: pl.DataFrame) -> Table:
-    headings = {"gpus": "GPUs, up to", **_JCT}
-    return frame_table(
-        jct_by_size(jobs), headings, note="Times are over completed jobs.", durations=_DURATIONS
     )
 
 
@@ -186,3 +182,149 @@ def _jct_by(jobs: pl.DataFrame, key: pl.Expr) -> pl.DataFrame:
         jct_s.quantile(0.9, interpolation="linear").alias("jct_s.p90"),
         pl.col("queue_s").filter(done).mean().alias("queue_s.mean"),
     )
+
+
+MOST_EXPLAINED = 100
+"""Jobs whose reasons are in the page: those that waited longest."""
+
+_OWN_COLUMNS = {
+    "beta": "beta, a dual variable of the policy",
+    "primal": "primal objective of the policy",
+    "dual": "dual objective of the policy",
+    "welfare": "welfare so far",
+    "revenue": "revenue so far",
+    "speed_error": "error of estimated speeds",
+    "convergence_error": "error of estimated remaining samples",
+}
+"""Captions of columns of the timeline that only some kinds of jobs and policies have."""
+_COMMON = ("time_s", "waiting", "running")
+
+
+def run_charts(result: RunResult, explainer: RunExplainer | None) -> tuple[Chart, ...]:
+    """Charts of a run; without an explainer those that need neither demands nor capacities."""
+    if explainer is None:
+        names = tuple(result.events["server"].drop_nulls().unique(maintain_order=True).to_list())
+        bars = gantt(read_history(result.events, result.jobs, names), names, result.jobs)
+    else:
+        facts = explainer.facts
+        bars = gantt(explainer.history, facts.servers, result.jobs, facts.there)
+    timeline = timeline_to_end(result.timeline, result.jobs)
+    told = {} if explainer is None else _explanations(result.jobs, explainer)
+    note = f"{bars.left_out:,} shorter stays are left out." if bars.left_out else ""
+    jobs = {"waiting": "waiting", "running": "running"}
+    return (
+        Chart("Jobs on servers", {**bars.data, "explanations": told}, note),
+        line_chart("Jobs waiting and running", "jobs", timeline_lines(timeline, jobs)),
+        *_utilisation(timeline, explainer),
+        *([] if explainer is None else _placement_charts(explainer)),
+        *_own(timeline),
+    )
+
+
+def _explanations(jobs: pl.DataFrame, explainer: RunExplainer) -> dict[str, object]:
+    """Sections of text by job index, of the jobs that waited longest."""
+    order = jobs.with_row_index("job").filter(pl.col("queue_s") > 0)
+    longest = order.sort("queue_s", "job", descending=[True, False])["job"].head(MOST_EXPLAINED)
+    return {str(job): explanation_sections(explainer.explain(job, MOST_IN_PAGE)) for job in longest.to_list()}
+
+
+def _utilisation(timeline: pl.DataFrame, explainer: RunExplainer | None) -> list[Chart]:
+    used = columns_in_use(timeline, "used_")
+    if not used:
+        return []
+    lines = timeline_lines(timeline, used)
+    if explainer is None:
+        return [line_chart(f"Use of {name}", name, {name: line}) for name, line in lines.items()]
+    facts = explainer.facts
+    counted = ~facts.cloud if facts.chunked else np.ones(len(facts.servers), dtype=np.bool_)
+    totals = dict(zip(facts.resources, facts.arrays.capacity[counted].sum(axis=0).tolist(), strict=True))
+    shares = {
+        name: (time_s, values / (totals[name] / facts.resources[name]))
+        for name, (time_s, values) in lines.items()
+        if totals[name]
+    }
+    return [line_chart("Utilisation", "used over all servers, available or not", shares)]
+
+
+def _placement_charts(explainer: RunExplainer) -> list[Chart]:
+    facts, history = explainer.facts, explainer.history
+    charts = []
+    if not facts.chunked:
+        pieces = fragmentation(facts, explainer.free, explainer.waits, np.unique(history.time_us))
+        unit = "share of free capacity in pieces too small for the job that waits longest"
+        lines = timeline_lines(pieces, {"fragmentation": "fragmentation"})
+        charts.append(line_chart("Fragmentation", unit, lines))
+    if facts.cloud.any() and not facts.cloud.all():
+        places = {"edge and plain servers": ~facts.cloud, "cloud": facts.cloud}
+        lines = _by_place(history, places)
+        charts.append(line_chart("Tasks by place", "tasks, or chunks in progress", lines))
+    return charts
+
+
+def _by_place(history: History, places: Mapping[str, BoolArray]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Tasks held on each set of servers over time."""
+    stays = history.holdings
+    lines = {}
+    for name, servers in places.items():
+        mine = servers[stays.server]
+        times = np.concatenate([stays.begin_us[mine], stays.end_us[mine]])
+        steps = np.concatenate([stays.tasks[mine], -stays.tasks[mine]])
+        at, place = np.unique(times, return_inverse=True)
+        held = np.cumsum(np.bincount(place, steps, minlength=len(at)))
+        lines[name] = (at / US_PER_S, held)
+    return lines
+
+
+def _own(timeline: pl.DataFrame) -> list[Chart]:
+    """A chart for each column that the policy or the kind of jobs adds."""
+    charts = []
+    for name in timeline.columns:
+        if name not in _COMMON and not name.startswith("used_") and timeline[name].count():
+            caption = _OWN_COLUMNS.get(name, f"{name}, of the policy")
+            charts.append(line_chart(caption, name, timeline_lines(timeline, {name: name})))
+    return charts
+
+
+MOST_INSTANTS = 500
+"""Instants at which fragmentation is computed."""
+
+
+def fragmentation(facts: RunFacts, free: FreeCapacity, waits: Waits, times_us: IntArray) -> pl.DataFrame:
+    """Share of free capacity that the job that waits longest cannot use, at up to `MOST_INSTANTS` instants.
+
+    At an instant, take the waiting job with the earliest submission and the servers of its partition. What is
+    free on one server is a piece; it is too small if it holds neither the whole gang nor, where the gang is
+    larger, the largest server's worth of it. Fragmentation is the share of free capacity in pieces that are
+    too small, of the resource with the largest share: 0 if no job waits or nothing is free.
+    """
+    evenly = np.linspace(0, len(times_us) - 1, min(len(times_us), MOST_INSTANTS)).round()
+    instants = times_us[np.unique(evenly.astype(np.int64))]
+    by_time = np.argsort(free.time_us, kind="stable")
+    state = np.zeros_like(facts.arrays.capacity)
+    ends = np.searchsorted(free.time_us[by_time], instants, side="right")
+    shares, begin = [], 0
+    for time_us, end in zip(instants.tolist(), ends.tolist(), strict=True):
+        rows = by_time[begin:end]
+        state[free.server[rows]] = free.free[rows]
+        begin = end
+        now = (waits.begin_us <= time_us) & (time_us < waits.end_us)
+        shares.append(_share(facts, state, waits.job[now]))
+    return pl.DataFrame({"time_s": instants / US_PER_S, "fragmentation": np.array(shares)})
+
+
+def _share(facts: RunFacts, free: IntArray, waiting: IntArray) -> float:
+    """Fragmentation of free quanta, (S, R), for the first of the jobs that wait."""
+    if not len(waiting):
+        return 0.0
+    job = int(waiting.min())  # jobs are numbered by submission
+    mine = facts.eligible(job)
+    whole = facts.whole_demand(job)
+    needed = whole > 0
+    pieces = np.maximum(free[mine][:, needed], 0)
+    total = pieces.sum(axis=0)
+    if not needed.any() or not (total > 0).any():
+        return 0.0
+    wanted = np.minimum(whole, facts.arrays.capacity[mine].max(axis=0))[needed]
+    useful = np.all(pieces >= wanted, axis=1)
+    lost = pieces[~useful].sum(axis=0)
+    return float(np.max(lost[total > 0] / total[total > 0]))

@@ -10,11 +10,11 @@ import numpy as np
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.statistics import (
     ConfidenceInterval,
+    ValueRange,
     mean_interval,
     ratio_interval,
     ratio_of_means,
 )
-from ray_sim.reports.value_range import ValueRange
 
 X = bool | int | float | str | None
 """A value of x: a number, or the name of a category."""

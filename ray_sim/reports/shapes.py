@@ -14,16 +14,9 @@ from typing import Any
 import numpy as np
 
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import FloatArray
-from ray_sim.reports.shape_check import Check
 from ray_sim.reports.shape_samples import Comparison, Test
-from ray_sim.reports.statistics import (
-    LEVEL,
-    ConfidenceInterval,
-    holm,
-    pairs_to_decide,
-    sign_flip_p_value,
-)
+from ray_sim.reports.statements import Check
+from ray_sim.reports.statistics import LEVEL, ConfidenceInterval, holm, pairs_to_decide, sign_flip_p_value
 
 _STREAMS = Streams(seed=0)
 """Seed of the sign flips: the same for every test, so that adding a check changes no p-value."""
@@ -45,6 +38,13 @@ class Finding(StrEnum):
     FOR = "for"
     AGAINST = "against"
     OPEN = "open"
+
+
+_VERDICTS = {
+    Finding.FOR: ShapeVerdict.APPEARS,
+    Finding.AGAINST: ShapeVerdict.DOES_NOT_APPEAR,
+    Finding.OPEN: ShapeVerdict.UNDECIDED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +120,9 @@ class _Test(Test):
         interval = self.interval
         if self.p_holm is None or interval is None or self.p_holm > LEVEL:
             return Finding.OPEN
-        if interval.low <= 0 <= interval.high:
-            return Finding.OPEN
-        return Finding.FOR if interval.low > 0 else Finding.AGAINST
+        if interval.low > 0:
+            return Finding.FOR
+        return Finding.AGAINST if interval.high < 0 else Finding.OPEN
 
 
 def judge(
@@ -132,10 +132,8 @@ def judge(
 ) -> JudgedCheck:
     """Verdict of a check on the comparisons of its figure.
 
-    Parameters
-    ----------
-    alternatives : comparisons of the same statement under each alternative, by the choice's id and its name;
-        Holm's correction is over all of them
+    `alternatives` are comparisons of the same statement by the id of a choice and the name of its
+    alternative; Holm's correction is over all of them.
     """
     (own,) = _judged([compared])
     others = _judged([*alternatives.values()])
@@ -175,7 +173,7 @@ def _judged(groups: Sequence[Sequence[Comparison]]) -> list[Judged]:
 
 def _verdict_of(compared: Sequence[Comparison], tests: Sequence[Sequence[_Test]], count: int) -> Judged:
     judged = tuple(_compared(each, found, count) for each, found in zip(compared, tests, strict=True))
-    verdict = _verdict([each.finding for each in judged])
+    verdict = _VERDICTS[_together([each.finding for each in judged])]
     undecided = verdict is ShapeVerdict.UNDECIDED
     return Judged(
         verdict=verdict,
@@ -183,14 +181,6 @@ def _verdict_of(compared: Sequence[Comparison], tests: Sequence[Sequence[_Test]]
         seeds_needed=_seeds_needed([each for found in tests for each in found], count) if undecided else None,
         comparisons=judged,
     )
-
-
-def _verdict(findings: Sequence[Finding]) -> ShapeVerdict:
-    return {
-        Finding.FOR: ShapeVerdict.APPEARS,
-        Finding.AGAINST: ShapeVerdict.DOES_NOT_APPEAR,
-        Finding.OPEN: ShapeVerdict.UNDECIDED,
-    }[_together(findings)]
 
 
 def _together(findings: Sequence[Finding]) -> Finding:
@@ -205,11 +195,7 @@ def _adjusted(compared: Sequence[Comparison]) -> Iterator[_Test]:
 
     A test of fewer than two seeds has no p-value, and counts as 1.
     """
-    tests = [
-        _Test(test.values, test.interval, _p_value(test.values), each.exact)
-        for each in compared
-        for test in each.tests
-    ]
+    tests = [_tested(test, exact=each.exact) for each in compared for test in each.tests]
     counted = [1.0 if test.p_value is None else test.p_value for test in tests if not test.exact]
     adjusted = iter(holm(np.array(counted, np.float64)))
     for test in tests:
@@ -217,8 +203,10 @@ def _adjusted(compared: Sequence[Comparison]) -> Iterator[_Test]:
         yield test if test.p_value is None else replace(test, p_holm=p_holm)
 
 
-def _p_value(values: FloatArray) -> float | None:
-    return sign_flip_p_value(values, _STREAMS.generator("sign-flip")) if len(values) > 1 else None
+def _tested(test: Test, *, exact: bool) -> _Test:
+    several = len(test.values) > 1
+    p_value = sign_flip_p_value(test.values, _STREAMS.generator("sign-flip")) if several else None
+    return _Test(test.values, test.interval, p_value, exact)
 
 
 def _compared(compared: Comparison, tests: Sequence[_Test], count: int) -> JudgedComparison:
@@ -241,17 +229,9 @@ def _compared(compared: Comparison, tests: Sequence[_Test], count: int) -> Judge
 
 def _seeds_needed(tests: Sequence[_Test], count: int) -> int | None:
     """Seeds with which one open test would be significant against, or where none points there, all for."""
-    needed = [(test, _more_seeds(test, count)) for test in tests if test.finding is Finding.OPEN]
-    against = [each for test, each in needed if each is not None and np.mean(test.values) < 0]
-    known = [each for _, each in needed if each is not None]
-    if against:
+    opened = [test.values for test in tests if test.finding is Finding.OPEN]
+    found = [(each, pairs_to_decide(each, count) if len(each) > 1 else None) for each in opened]
+    known = [(each, max(needed, len(each) + 1)) for each, needed in found if needed is not None]
+    if against := [seeds for each, seeds in known if np.mean(each) < 0]:
         return min(against)
-    return max(known) if known and len(known) == len(needed) else None
-
-
-def _more_seeds(test: _Test, count: int) -> int | None:
-    """Seeds with which the test would be significant, more than it has; None if no number is known."""
-    if len(test.values) < 2:
-        return None
-    needed = pairs_to_decide(test.values, count)
-    return None if needed is None else max(needed, len(test.values) + 1)
+    return max(seeds for _, seeds in known) if known and len(known) == len(opened) else None

@@ -1,14 +1,40 @@
-"""Statistics of paired differences: intervals, a significance test and effect sizes of plain arrays."""
+"""Statistics of paired differences, of plain arrays: intervals and their cover, a test, effect sizes."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
 
 import numpy as np
 
+from ray_sim.model.readable import number
 from ray_sim.model.units import FloatArray
-from ray_sim.reports.value_range import ValueRange
+
+_SIGNED = ("welfare.surplus", "audit.load_excess", "policy_figures.")
+_SHARES = ("utilisation.", "jain_index", "welfare.eviction_rate")
+
+
+class ValueRange(Enum):
+    """Values that a quantity can have."""
+
+    ANY = auto()
+    """Any number, such as a difference."""
+    NOT_NEGATIVE = auto()
+    """Numbers from 0 on, such as a time or a count."""
+    SHARE = auto()
+    """Numbers from 0 to 1."""
+
+
+def metric_range(metric: str) -> ValueRange:
+    """Range of a metric: a key of `Summary.flat`, of timing.json or of the scores of an arena."""
+    if metric.startswith(_SIGNED):
+        return ValueRange.ANY
+    share = metric.startswith(_SHARES) or metric.endswith("share")
+    return ValueRange.SHARE if share else ValueRange.NOT_NEGATIVE
+
 
 LEVEL = 0.05
 """Error rate of the test; intervals have level 95 %."""
@@ -42,16 +68,7 @@ class ConfidenceInterval:
 
 
 def paired_difference(sample: FloatArray, baseline: FloatArray) -> FloatArray:
-    """Differences sample minus baseline, pair by pair.
-
-    Parameters
-    ----------
-    sample, baseline : shape (N,), in the same unit, paired by index
-
-    Raises
-    ------
-    ValueError : the shapes differ
-    """
+    """Differences sample minus baseline, (N,), pair by pair; `ValueError` where the shapes differ."""
     if sample.shape != baseline.shape or sample.ndim != 1:
         raise ValueError(f"sample has shape {sample.shape}, baseline {baseline.shape}; want (N,) and (N,)")
     difference: FloatArray = sample - baseline
@@ -168,14 +185,6 @@ def sign_flip_p_value(difference: FloatArray, generator: np.random.Generator) ->
 def holm(p_values: FloatArray) -> FloatArray:
     """P-values adjusted for multiple tests, so that any false rejection at 5 % has probability at most 5 %.
 
-    Parameters
-    ----------
-    p_values : shape (M,), in [0, 1]
-
-    Returns
-    -------
-    shape (M,), in the order given
-
     Source: Holm, A simple sequentially rejective multiple test procedure, Scand. J. Stat. 1979.
     """
     order = np.argsort(p_values, kind="stable")
@@ -231,3 +240,58 @@ def pairs_to_decide(difference: FloatArray, comparisons: int) -> int | None:
     half_widths = stdtrit(pairs - 1, 1 - LEVEL / 2 / comparisons) * spread / np.sqrt(pairs)
     enough = pairs[half_widths < mean]
     return max(int(enough[0]), pairs_needed(comparisons)) if len(enough) else None
+
+
+TOO_FEW = "too few seeds"
+"""Text in place of an interval over 2 to `FEWEST_VALUES` - 1 seeds."""
+
+
+def interval_text(
+    interval: ConfidenceInterval | None, seeds: int, text: Callable[[float], str] = number
+) -> str:
+    """Ends such as ``3 to 5``; without an interval `TOO_FEW`, or a dash for one run or for no bounds."""
+    if interval is None:
+        return TOO_FEW if 1 < seeds < FEWEST_VALUES else "-"
+    return f"{text(interval.low)} to {text(interval.high)}"
+
+
+def bracketed(interval: ConfidenceInterval | None, seeds: int, text: Callable[[float], str] = number) -> str:
+    """The same in brackets after an estimate, such as `` [3, 5]``; empty instead of a dash."""
+    if interval is None:
+        return f" [{TOO_FEW}]" if 1 < seeds < FEWEST_VALUES else ""
+    return f" [{text(interval.low)}, {text(interval.high)}]"
+
+
+PROMISED = 93
+"""Percentage of intervals that hold the true value below which `ray-sim compare` prints a remark."""
+
+SEEDS = (3, 4, 5, 7, 10, 15, 20, 40, 100, 200)
+
+MEASURED = {
+    "normal": (95, 95, 95, 95, 95, 95, 95, 95, 95, 95),
+    "Student's t, 3 degrees of freedom": (96, 96, 96, 96, 96, 96, 96, 96, 95, 95),
+    "exponential": (89, 88, 88, 89, 90, 91, 92, 93, 94, 95),
+    "log-normal": (84, 82, 83, 83, 84, 86, 87, 89, 92, 93),
+    "Pareto with tail index 2.5": (80, 77, 78, 79, 79, 82, 82, 85, 88, 90),
+}
+"""Percentage of intervals that hold the true mean, by distribution of the differences and number of `SEEDS`.
+
+Source: ``python -m benchmarks.cover``.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """Distributions of differences for which intervals hold the true value too rarely."""
+
+    seeds: int
+    percent: dict[str, int]
+    """Percentage of intervals that hold the true value by distribution, highest first; below `PROMISED`."""
+
+
+def shortfall(seeds: int) -> Cover | None:
+    """Distributions for which intervals over so many seeds, at least 3, fall short; None without any."""
+    column = bisect_right(SEEDS, seeds) - 1
+    short = {name: row[column] for name, row in MEASURED.items() if row[column] < PROMISED}
+    ordered = dict(sorted(short.items(), key=lambda item: -item[1]))
+    return Cover(seeds, ordered) if ordered else None

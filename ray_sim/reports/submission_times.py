@@ -20,12 +20,7 @@ def after_first_text(seconds: float) -> str:
 
 
 def utc_text(epoch_utc: datetime | None, submit_s: float) -> str | None:
-    """Date of a submission in UTC to the minute; None where the workload has none.
-
-    Parameters
-    ----------
-    epoch_utc : instant of second 0 of the workload
-    """
+    """Date of a submission in UTC to the minute, from the instant of second 0; None where there is none."""
     if epoch_utc is None:
         return None
     try:
@@ -38,10 +33,6 @@ def last_end_s(jobs: pl.DataFrame) -> float | None:
     """Last time at which a job waited or held servers, such as a horizon; None if none did.
 
     A job that is submitted after the horizon has neither, and its submission counts for nothing.
-
-    Parameters
-    ----------
-    jobs : as in `RunResult`
     """
     there = pl.col("queue_s").fill_null(0.0) + pl.col("run_s").fill_null(0.0)
     ends = jobs.select(there=there, end=pl.col("submit_s") + there).filter(pl.col("there") > 0)["end"]

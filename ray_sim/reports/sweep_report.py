@@ -7,23 +7,33 @@ docs/reports.md describes them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+import numpy as np
 import polars as pl
 
+from ray_sim.model.result import JobStatus
 from ray_sim.model.units import FloatArray
-from ray_sim.reports.findings import PlaceComparison, certificate_text, findings
-from ray_sim.reports.page import Page, Picture, Section, Table, frame_table, without_constants
-from ray_sim.reports.plots import bars_svg, jct_cdf_svg
-from ray_sim.reports.sweep_sections import (
-    OWNERS,
-    PlaceData,
-    class_pictures,
-    fairness_table,
-    place_charts,
-    reject_table,
-    verdict_table,
+from ray_sim.reports.box_plots import box_plot_svg
+from ray_sim.reports.compare import PolicyComparison
+from ray_sim.reports.findings import PlaceComparison, certificate_text, findings, percent_text
+from ray_sim.reports.page import (
+    Cell,
+    Chart,
+    Line,
+    Page,
+    Picture,
+    Section,
+    Table,
+    frame_table,
+    line_chart,
+    number_cell,
+    timeline_lines,
+    without_constants,
 )
+from ray_sim.reports.plots import bars_svg, jct_cdf_svg
+from ray_sim.reports.statistics import interval_text
 from ray_sim.reports.tables import (
     KEYS,
     Place,
@@ -36,27 +46,45 @@ from ray_sim.reports.tables import (
     sweep_table,
 )
 
+MOST_CLASSES = 6
+"""Virtual clusters, and users, in the box plots; those with the most jobs."""
+
+_SIZES = (1.0, 4.0, 8.0)
+_SIZE_LABELS = ("1 GPU or less", "2 to 4 GPUs", "5 to 8 GPUs", "more than 8 GPUs")
+OWNERS = ("vc", "user")
+"""Columns of those to whom jobs belong, among whom a scheduler may be fair."""
+
+PLACE_COLUMNS = ("vc", "user", "num_gpus", "submit_s", "duration_s", "jct_s", "status")
+"""Columns of jobs.parquet that these parts use."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceData:
+    """Results of the finished runs of one place."""
+
+    jct_s: Mapping[str, FloatArray]
+    """JCTs by policy, all seeds together, ascending, in seconds."""
+    jobs: pl.DataFrame | None = None
+    """Jobs of all runs: `PLACE_COLUMNS` and ``policy``."""
+    timelines: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    """Timeline of the first seed of each policy."""
+    seeds: Collection[int | None] = ()
+    """Seeds of these timelines; None of a run that depends on no seed."""
+
+
 Places = Iterable[tuple[Place, PlaceData]]
 """Results by place, read one after the other, so that memory holds those of one place."""
 
 DURATIONS = (
-    "jct_s.mean",
-    "jct_s.median",
-    "jct_s.p90",
-    "jct_s.p99",
-    "queue_s.mean",
-    "makespan_s",
-    "certificate.bound_s",
+    *("jct_s.mean", "jct_s.median", "jct_s.p90", "jct_s.p99", "queue_s.mean"),
+    *("makespan_s", "certificate.bound_s"),
 )
 """Columns in seconds that tables show in the largest unit that fits, such as 2.4 h."""
 
 CONFIGURATIONS_SCHEMA = {
-    **{key: pl.String() for key in KEYS},
+    **dict.fromkeys(KEYS, pl.String()),
     "seed": pl.Int64(),
-    "state": pl.String(),
-    "hash": pl.String(),
-    "directory": pl.String(),
-    "error": pl.String(),
+    **dict.fromkeys(("state", "hash", "directory", "error"), pl.String()),
 }
 """Columns of the table of a sweep's configurations; `state` is done, failed or missing.
 
@@ -75,27 +103,24 @@ def sweep_page(
 ) -> Page:
     """Build the report of a sweep.
 
-    Parameters
-    ----------
-    rows : finished runs of the sweep
-    comparisons : comparison of ``rows`` at each place, by `ray_sim.reports.findings.compare_places`
-    places : results of these runs, place by place
-    configurations : one line per configuration, columns as in `CONFIGURATIONS_SCHEMA`
+    `comparisons` are those of the finished runs, by `ray_sim.reports.findings.compare_places`;
+    `configurations` has the columns of `CONFIGURATIONS_SCHEMA`.
     """
     states = dict(configurations.group_by("state").len().iter_rows())
     counts = [f"{states[state]} {state}" for state in ("done", "failed", "missing") if state in states]
-    means = sweep_table(rows)
+    means, warnings = sweep_table(rows), tuple(first_warnings(rows).items())
+    listing = frame_table(configurations, {**_CONFIGURATION, "hash": "hash", "directory": "directory"})
     return Page(
         title=f"Sweep {name}",
         subtitle=f"{len(configurations)} configurations: {', '.join(counts)}",
         sections=(
             *_failures(configurations),
-            *_warnings(rows),
+            *([Section("Warnings, the first of each policy", facts=warnings)] if warnings else []),
             *(
                 _place(index, place, means, rows, comparisons[place], data)
                 for index, (place, data) in enumerate(places)
             ),
-            Section("Configurations", tables=(_listing(configurations),), folded=True),
+            Section("Configurations", tables=(listing,), folded=True),
         ),
     )
 
@@ -109,11 +134,6 @@ def _failures(configurations: pl.DataFrame) -> tuple[Section, ...]:
     return (Section("Failed configurations", tables=(frame_table(failed, headings),)),)
 
 
-def _warnings(rows: Sequence[RunRow]) -> tuple[Section, ...]:
-    first = tuple(first_warnings(rows).items())
-    return (Section("Warnings, the first of each policy", facts=first),) if first else ()
-
-
 def _place(
     index: int,
     place: Place,
@@ -123,7 +143,7 @@ def _place(
     data: PlaceData,
 ) -> Section:
     here = means.filter(workload=place[0], cluster=place[1], setting=place[2])
-    runs = [row for row in rows if (row.workload, row.cluster, row.setting) == place]
+    runs = [row for row in rows if row.place == place]
     headings = {name: text.removesuffix(" s") for name, text in sweep_headings(here).items()}
     ranked = _same_seeds(runs)
     table = without_constants(
@@ -167,19 +187,143 @@ def _pictures(name: str, means: pl.DataFrame, jct_s: Mapping[str, FloatArray]) -
         column: (f"Utilisation, {resource}", "used over offered", 1)
         for column, resource in columns_in_use(means, "utilisation.").items()
     }
-    return (
-        Picture(jct_cdf_svg(jct_s, f"jct-{name}"), "Job completion times"),
-        *(
-            Picture(
-                bars_svg(
-                    dict(zip(means["policy"], means[column] / divisor, strict=True)), unit, f"{column}-{name}"
-                ),
-                caption,
-            )
-            for column, (caption, unit, divisor) in bars.items()
-        ),
+    pictures = [Picture(jct_cdf_svg(jct_s, f"jct-{name}"), "Job completion times")]
+    for column, (caption, unit, divisor) in bars.items():
+        values = dict(zip(means["policy"], means[column] / divisor, strict=True))
+        pictures.append(Picture(bars_svg(values, unit, f"{column}-{name}"), caption))
+    return tuple(pictures)
+
+
+def verdict_table(place: PlaceComparison) -> Table | None:
+    """Means with intervals, and paired differences to the best policy; None with fewer than two policies."""
+    compared, text = place.comparison, place.text
+    if compared is None:
+        return None
+    best = compared.baseline
+    title = "best mean" if compared.common_seeds else "baseline"
+    changes = {best: ("-", "-", title)} | {each.policy: _change(each, text) for each in compared.policies}
+    marked = best if compared.common_seeds else None
+    lines = []
+    for policy, change in changes.items():
+        values = place.values[policy]
+        mean = number_cell(text(float(np.mean(values))), best=policy == marked)
+        cells = map(number_cell, (place.interval(policy), *change[:2], len(values)))
+        lines.append((Cell(policy), Cell(change[2]), mean, *cells))
+    return Table(
+        columns=("policy", "verdict", place.name, "95 % interval", f"minus {best}", "in %", "seeds"),
+        rows=tuple(lines),
+        note=f"Differences to {best} are paired over seeds, in brackets their 95 % intervals; verdicts at "
+        "5 % after Holm's correction, as by ray-sim compare.",
     )
 
 
-def _listing(configurations: pl.DataFrame) -> Table:
-    return frame_table(configurations, {**_CONFIGURATION, "hash": "hash", "directory": "directory"})
+def _change(each: PolicyComparison, text: Callable[[float], str]) -> tuple[str, str, str]:
+    """Difference to the baseline, the same in percent, and the verdict."""
+    if each.difference is None or each.relative_percent is None:
+        return "-", "-", str(each.verdict)
+    difference = f"{text(each.difference)} ({interval_text(each.interval, each.pairs, text)})"
+    return difference, percent_text(each), str(each.verdict)
+
+
+def reject_table(rows: Sequence[RunRow]) -> Table | None:
+    """Jobs that did not complete by policy and reason, as means over seeds; None if all completed."""
+    counts: dict[str, list[Mapping[str, int]]] = {}
+    for row in rows:
+        counts.setdefault(row.policy, []).append(row.summary.reasons)
+    reasons = list(dict.fromkeys(reason for each in counts.values() for found in each for reason in found))
+    if not reasons:
+        return None
+    lines = []
+    for policy, found in counts.items():
+        means = [float(np.mean([each.get(reason, 0) for each in found])) for reason in reasons]
+        lines.append((Cell(policy), *map(number_cell, means)))
+    note = "Jobs that did not complete, by reason: means over seeds."
+    return Table(("policy", *reasons), tuple(lines), note)
+
+
+def class_pictures(name: str, jobs: pl.DataFrame) -> list[Picture]:
+    """Box plots of completion times by number of GPUs, by vc and by user where the workload has any."""
+    done = jobs.filter(pl.col("status") == JobStatus.COMPLETED)
+    pictures = [Picture(box_plot_svg(jct_by_size(jobs), f"box-size-{name}"), "JCT by size of job")]
+    for column in OWNERS:
+        counts = done.drop_nulls(column).group_by(column).len()
+        most = counts.sort(["len", column], descending=[True, False])
+        if most.height > 1:
+            owners = most[column].head(MOST_CLASSES).to_list()
+            groups = _groups(done.with_columns(label=column), owners)
+            the_most = f", the {MOST_CLASSES} with most jobs" if most.height > MOST_CLASSES else ""
+            svg = box_plot_svg(groups, f"box-{column}-{name}")
+            pictures.append(Picture(svg, f"JCT by {column}{the_most}"))
+    return pictures
+
+
+def jct_by_size(jobs: pl.DataFrame) -> dict[str, dict[str, FloatArray]]:
+    """JCTs in seconds of the completed jobs by number of GPUs and policy; sizes without jobs are left out."""
+    done = jobs.filter(pl.col("status") == JobStatus.COMPLETED)
+    index = np.searchsorted(_SIZES, done["num_gpus"].to_numpy(), side="left")
+    by_size = done.with_columns(label=pl.Series(np.array(_SIZE_LABELS)[index], dtype=pl.String))
+    present = set(by_size["label"])
+    return _groups(by_size, [label for label in _SIZE_LABELS if label in present])
+
+
+def _groups(jobs: pl.DataFrame, labels: Sequence[str]) -> dict[str, dict[str, FloatArray]]:
+    """JCTs by class and policy, in the order of appearance of the policies."""
+    policies = jobs["policy"].unique(maintain_order=True).to_list()
+    parts = {key: part["jct_s"].to_numpy() for key, part in jobs.group_by("label", "policy")}
+    empty = np.zeros(0)
+    return {label: {policy: parts.get((label, policy), empty) for policy in policies} for label in labels}
+
+
+def fairness_table(jobs: pl.DataFrame, owner: str) -> Table | None:
+    """Fairness among virtual clusters or users by policy; None with fewer than two of them.
+
+    The progress of an owner is the mean of run time / JCT of the completed jobs. Jain's index of n numbers x
+    is (sum x)^2 / (n sum x^2): 1 if all are equal, 1 / n if one has everything.
+    """
+    done = jobs.filter((pl.col("status") == JobStatus.COMPLETED) & (pl.col("jct_s") > 0)).drop_nulls(owner)
+    if done[owner].n_unique() < 2:
+        return None
+    progress = pl.col("duration_s") / pl.col("jct_s")
+    by_owner = done.group_by("policy", owner, maintain_order=True).agg(progress.mean().alias("progress"))
+    lines = []
+    for (policy,), part in by_owner.group_by("policy", maintain_order=True):
+        x = part["progress"].to_numpy()
+        worst = part.sort("progress", owner).row(0, named=True)
+        squares = len(x) * float((x**2).sum())
+        index = float(x.sum()) ** 2 / squares if squares else None
+        slowest = Cell(str(worst[owner])), number_cell(float(worst["progress"]))
+        lines.append((Cell(str(policy)), number_cell(len(x)), number_cell(index), *slowest))
+    return Table(
+        ("policy", f"{owner}s", "Jain's index", f"slowest {owner}", "its progress"),
+        tuple(lines),
+        f"Progress of a {owner}: mean of run time / JCT of the completed jobs. "
+        "Jain's index is 1 if all are equal.",
+    )
+
+
+def place_charts(data: PlaceData) -> list[Chart]:
+    """Queue length and use of each resource over time by policy, of the first seed."""
+    timelines = data.timelines
+    if not timelines:
+        return []
+    focus_s = None if data.jobs is None else float(str(data.jobs["submit_s"].max() or 0.0))
+    columns = {"waiting": "Jobs waiting"}
+    names = list(dict.fromkeys(name for each in timelines.values() for name in each.columns))
+    columns |= {name: f"{name.removeprefix('used_')} in use" for name in names if name.startswith("used_")}
+    charts = []
+    for column, caption in columns.items():
+        lines: dict[str, Line] = {}
+        for policy, timeline in timelines.items():
+            if column in timeline.columns and timeline[column].sum():
+                lines |= timeline_lines(timeline, {column: policy})
+        if lines:
+            charts.append(line_chart(caption, _seeds_text(data.seeds), lines, focus_s=focus_s))
+    return charts
+
+
+def _seeds_text(seeds: Collection[int | None]) -> str:
+    """Name the seeds of the timelines, e.g. "of seed 0"; empty if no run depends on a seed."""
+    named = sorted(seed for seed in seeds if seed is not None)
+    if len(named) > 1:
+        return f"of the first seed of each policy, {named[0]} to {named[-1]}"
+    return f"of seed {named[0]}" if named else ""

@@ -1,15 +1,105 @@
-"""Tables of runs: one row per run, and means over seeds per workload, cluster and policy."""
+"""Tables of runs: the printed summary of one, a row per run, and means over seeds by place and policy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import singledispatch
+from typing import NamedTuple
 
 import polars as pl
 
+from ray_sim.model.figures.announced import AnnouncedFigures, WelfareAudit, WelfareFigures
+from ray_sim.model.figures.base import KindFigures
+from ray_sim.model.figures.elastic import ElasticFigures
 from ray_sim.model.result import JctCertificate, Summary
-from ray_sim.reports.figure_rows import FigureRows, figure_rows
 from ray_sim.reports.gaps import Gap, share_of_means
+
+Rows = list[tuple[str, object]]
+"""Labels and values."""
+
+
+class FigureRows(NamedTuple):
+    """Rows of the printed summary by the place where they stand."""
+
+    earned: Sequence[tuple[str, object]] = ()
+    """After the utility."""
+    progress: Sequence[tuple[str, object]] = ()
+    """After preemptions and restarts."""
+    estimates: Sequence[tuple[str, object]] = ()
+    """Before the figures of the policy."""
+
+
+@singledispatch
+def figure_rows(figures: KindFigures) -> FigureRows:
+    """Rows of a kind's figures; figures without a row are in summary.json only.
+
+    Another kind registers its rows with ``@figure_rows.register``.
+    """
+    return FigureRows()
+
+
+@figure_rows.register
+def _of_elastic_jobs(figures: ElasticFigures) -> FigureRows:
+    return FigureRows(
+        progress=_known(
+            ("tasks that train, mean", figures.mean_tasks),
+            ("share of the time of tasks spent computing", figures.computing_share),
+            ("fullest parameter server over the average", figures.ps_imbalance),
+            ("share of training time that interference cost", figures.interference_share),
+        ),
+        estimates=_known(
+            ("relative error of expected speeds", figures.speed_error),
+            ("error of expected work left over all work of a job", figures.convergence_error),
+        ),
+    )
+
+
+@figure_rows.register
+def _of_announced_jobs(figures: AnnouncedFigures) -> FigureRows:
+    audit = [] if figures.audit is None else _audit_rows(figures.audit)
+    return FigureRows(earned=_welfare_rows(figures.welfare) + audit)
+
+
+def _welfare_rows(figures: WelfareFigures) -> Rows:
+    """Earnings, and how jobs ended."""
+    fates = [(fate.replace("_", " "), count) for fate, count in figures.fates.items() if count]
+    changed = [("statements cut to the bounds", figures.clipped), ("jobs misreported", figures.misreporting)]
+    return [
+        ("welfare", figures.welfare),
+        ("upper bound on welfare", figures.bound),
+        ("that bound / welfare", figures.ratio),
+        ("revenue", figures.revenue),
+        ("payments above the job's value", figures.paid_above_value),
+        ("eviction rate", figures.eviction_rate),
+        *fates,
+        *((label, count) for label, count in changed if count),
+    ]
+
+
+def _audit_rows(audit: WelfareAudit) -> Rows:
+    """Findings; figures that do not exist for the policy or the signal are left out."""
+    best, regret = "optimal welfare" if audit.optimum_proven else "best welfare found", audit.regret
+    rows: list[tuple[str, object]] = [
+        (f"audit: {best}", audit.optimum),
+        (f"audit: bound on welfare, {audit.optimum_kind}", audit.optimum_bound),
+        ("audit: that bound / welfare", audit.optimum_ratio),
+        ("audit: bound on expected welfare, launch plans", audit.launch_plan_bound),
+        ("audit: largest gain by misreports", regret and regret.max),
+        ("audit: share of sampled jobs that gain by misreports", regret and regret.share),
+        ("audit: bound on gains by misreports", audit.regret_bound),
+        ("audit: sampled jobs", audit.sampled_jobs),
+        ("audit: line of Lemma 4.3", audit.eviction_line),
+        ("audit: fullest round, share of GPUs held", audit.load_max),
+        ("audit: fullest round, share of C' booked", audit.booked_max),
+    ]
+    return [*_known(*rows), *[("audit: violation", text) for text in audit.violations or ["none"]]]
+
+
+def _known(*rows: tuple[str, object]) -> Rows:
+    """The rows that have a value."""
+    return [(label, value) for label, value in rows if value is not None]
+
 
 KEYS = ("workload", "cluster", "setting", "policy")
 """Key columns of the sweep table. `setting` contains partition and world parameters."""
@@ -91,13 +181,16 @@ class RunRow:
     """Seed; null if the run does not depend on one."""
     summary: Summary
 
+    @property
+    def place(self) -> Place:
+        """Where its policy is compared with others."""
+        return self.workload, self.cluster, self.setting
+
 
 def run_table(rows: Iterable[RunRow]) -> pl.DataFrame:
     """One row per run: the keys, the seed and every number of its summary under a dotted name."""
-    records = [
-        {**{key: getattr(row, key) for key in KEYS}, "seed": row.seed, **_numbers(row.summary)}
-        for row in rows
-    ]
+    keys = (*KEYS, "seed")
+    records = [{**{key: getattr(row, key) for key in keys}, **_numbers(row.summary)} for row in rows]
     return pl.DataFrame(records, schema_overrides={"seed": pl.Int64}, infer_schema_length=None)
 
 
@@ -135,17 +228,12 @@ def sweep_headings(table: pl.DataFrame) -> dict[str, str]:
     bounds of completion times if every row has a welfare.
     """
     left_out: tuple[str, ...] = ()
-    if _WELFARE in table.columns:
-        rows = table[_WELFARE].count()
-        if rows == 0:
-            left_out = tuple(name for name in SWEEP_HEADINGS if name.startswith("welfare."))
-        elif rows == table.height:
-            left_out = _NOT_OF_WELFARE
-    return {
-        name: heading
-        for name, heading in SWEEP_HEADINGS.items()
-        if name in table.columns and name not in left_out
-    }
+    if _WELFARE in table.columns and not table[_WELFARE].count():
+        left_out = ("welfare.",)
+    elif _WELFARE in table.columns and not table[_WELFARE].null_count():
+        left_out = _NOT_OF_WELFARE
+    shown = [name for name in SWEEP_HEADINGS if name in table.columns and not name.startswith(left_out)]
+    return {name: SWEEP_HEADINGS[name] for name in shown}
 
 
 def first_warnings(rows: Iterable[RunRow]) -> dict[str, str]:
@@ -172,34 +260,30 @@ def best_value(values: pl.Series) -> float | None:
     """Best value of a column of the sweep table; None if all rows are equal or no direction is better."""
     if values.n_unique() < 2 or not values.dtype.is_numeric():
         return None
-    if values.name.startswith(_LESS_IS_BETTER):
-        best = values.min()
-    elif values.name == _UTILITY or values.name.startswith(_MORE_IS_BETTER):
-        best = values.max()
-    else:
-        return None
+    more = values.name == _UTILITY or values.name.startswith(_MORE_IS_BETTER)
+    best = values.max() if more else values.min() if values.name.startswith(_LESS_IS_BETTER) else None
     return float(best) if isinstance(best, int | float) else None
 
 
 def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     """Outcome of a run as labels and values."""
-    rows: list[tuple[str, object]] = [("jobs", summary.jobs), ("completed", summary.completed)]
-    if summary.trimmed_jobs is not None:
-        rows.insert(0, ("simulated, not counted", summary.trimmed_jobs))
+    rows: list[tuple[str, object]] = [*_known(("simulated, not counted", summary.trimmed_jobs))]
+    rows += [("jobs", summary.jobs), ("completed", summary.completed)]
     rows += [(f"not completed, {reason}", count) for reason, count in summary.reasons.items()]
-    samples = [("JCT s", summary.jct_s), ("queueing delay s", summary.queue_s)]
-    if summary.group_jct_s is not None:
-        samples.insert(1, ("group JCT s", summary.group_jct_s))
-    if summary.jct_or_horizon_s is not None:
-        samples.insert(1, ("JCT or horizon s", summary.jct_or_horizon_s))
-    for label, sample in samples:
-        rows += [(f"{label}, {name}", value) for name, value in asdict(sample).items()]
+    samples = {
+        "JCT s": summary.jct_s,
+        "JCT or horizon s": summary.jct_or_horizon_s,
+        "group JCT s": summary.group_jct_s,
+        "queueing delay s": summary.queue_s,
+    }
+    for label, sample in samples.items():
+        if sample is not None:
+            rows += [(f"{label}, {name}", value) for name, value in asdict(sample).items()]
     rows.append(("makespan s", summary.makespan_s))
     rows += [(f"utilisation, {name}", value) for name, value in summary.utilisation.items()]
     if summary.certificate is not None:
         rows += _certificate_rows(summary.certificate)
-    if summary.no_certificate is not None:
-        rows.append(("no lower bound on mean JCT", summary.no_certificate))
+    rows += _known(("no lower bound on mean JCT", summary.no_certificate))
     rows += _utility_rows(summary)
     own = FigureRows() if summary.figures is None else figure_rows(summary.figures)
     rows += own.earned
@@ -212,35 +296,28 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     return rows + [(f"policy, {name.replace('_', ' ')}", number) for name, number in figures.items()]
 
 
-def _certificate_rows(certificate: JctCertificate) -> list[tuple[str, object]]:
-    rows: list[tuple[str, object]] = [
-        ("lower bound on mean JCT s", certificate.bound_s),
-        ("gap to that bound", certificate.gap),
+def _certificate_rows(found: JctCertificate) -> Rows:
+    return [
+        ("lower bound on mean JCT s", found.bound_s),
+        ("gap to that bound", found.gap),
+        *_known(
+            ("the largest bound", found.binding_text if found.binding is not None else None),
+            ("the bound assumes speed 1, the run had", found.speed_up),
+            ("the bound ignores queueing", found.only_b1 if found.lp_s is None else None),
+            ("no bound by linear programme", found.no_lp),
+            ("no bound B4", found.no_b4),
+        ),
     ]
-    if certificate.binding is not None:
-        rows.append(("the largest bound", certificate.binding_text))
-    if certificate.speed_up is not None:
-        rows.append(("the bound assumes speed 1, the run had", certificate.speed_up))
-    if certificate.only_b1 is not None and certificate.lp_s is None:
-        rows.append(("the bound ignores queueing", certificate.only_b1))
-    if certificate.no_lp is not None:
-        rows.append(("no bound by linear programme", certificate.no_lp))
-    if certificate.no_b4 is not None:
-        rows.append(("no bound B4", certificate.no_b4))
-    return rows
 
 
-def _utility_rows(summary: Summary) -> list[tuple[str, object]]:
+def _utility_rows(summary: Summary) -> Rows:
     """Rows on utility and its bounds; empty for jobs without a utility."""
-    rows: list[tuple[str, object]] = [] if summary.utility is None else [("utility", summary.utility)]
-    found = summary.utility_certificate
+    found, rows = summary.utility_certificate, _known(("utility", summary.utility))
     if found is None:
         return rows
     rows += [("upper bound on utility", found.bound), ("gap to that bound", found.gap)]
-    if found.hopeless:
-        rows.append(("jobs that could not complete, even alone", found.hopeless))
-    if found.no_u3 is not None:
-        rows.append(("no utility bound by linear programme", found.no_u3))
+    hopeless = ("jobs that could not complete, even alone", found.hopeless or None)
+    rows += _known(hopeless, ("no utility bound by linear programme", found.no_u3))
     if found.optimum is not None:
         best = "optimum" if found.optimum_proven else "best utility found"
         rows += [(f"{best} in whole slots", found.optimum), (f"{best} / utility", found.optimum_ratio)]

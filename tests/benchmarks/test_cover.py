@@ -14,8 +14,7 @@ from benchmarks.cover import (
     cover_of_ratio,
     false_alarms,
 )
-from ray_sim.reports.cover import MEASURED, SEEDS, Cover, shortfall
-from ray_sim.reports.statistics import FEWEST_VALUES
+from ray_sim.reports.statistics import FEWEST_VALUES, MEASURED, SEEDS, Cover, shortfall
 
 DOCS = Path(__file__).parents[2] / "docs" / "compare.md"
 

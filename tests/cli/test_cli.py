@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from ray_sim.cli import bench, main
-from ray_sim.cli.scenario_options import OPTIONS
+from ray_sim.cli.app import COMMANDS
+from ray_sim.cli.options import OPTIONS
 from ray_sim.experiments.scenario import AuditSpec, Scenario, Spec, TrimSpec, WorkloadSpec
 from tests.command_line import RAY_SIM, WEEK, answer, complaint
 
@@ -28,24 +29,7 @@ def test_every_option_of_a_scenario_has_its_place_in_the_model() -> None:
         assert not key or key in keys[section].model_fields
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "convert",
-        "synth",
-        "enrich",
-        "info",
-        "policies",
-        "run",
-        "sweep",
-        "log",
-        "report",
-        "diff",
-        "compare",
-        "check-policy",
-        "bench",
-    ],
-)
+@pytest.mark.parametrize("command", [each.__name__.replace("_", "-") for each in COMMANDS])
 def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     printed = capsys.readouterr().out
@@ -174,10 +158,7 @@ def test_a_misspelt_policy_gets_a_suggestion(desk: Path, capsys: pytest.CaptureF
         (["--seed", "x"], "--seed"),
         (["--window", "5"], "--window"),
         (["--window", "9", "5"], "workload.window: FROM must be below TO"),
-        (
-            ["--window", "1e9", "2e9"],
-            "week.parquet: window: no job is submitted from 1000000000 to",
-        ),
+        (["--window", "1e9", "2e9"], "week.parquet: window: no job is submitted from 1000000000 to"),
         (["--unsuccessful", "drop"], "week.parquet: unsuccessful jobs cannot be dropped"),
         (["--unsuccessful", "cut"], "workload.unsuccessful: must be 'keep' or 'drop'"),
         (["--load-scale", "0"], "workload.load_scale: must be >= 1e-06"),

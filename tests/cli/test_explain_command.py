@@ -62,10 +62,7 @@ def test_explain_has_the_date_of_a_submission_that_comes_when_the_trace_says(
     [
         (["--policy", "sjf", "-p", "placement=spread"], RULE_NAMES.index("spread")),
         # The placement `spread` of optimus is its own: each task on the freest server.
-        (
-            ["--policy", "optimus", "-p", "placement=spread", "-w", "slot_s=600", *ELASTIC],
-            NO_RULE,
-        ),
+        (["--policy", "optimus", "-p", "placement=spread", "-w", "slot_s=600", *ELASTIC], NO_RULE),
     ],
 )
 def test_a_placement_of_a_policy_of_its_own_is_no_placement_rule(

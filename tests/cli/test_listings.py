@@ -112,19 +112,8 @@ def test_a_table_that_is_too_wide_tells_equal_columns_once(
     columns, rows = ("policy", "completed", "mean JCT s"), [("fifo", 300, 20.5), ("sjf", 300, 7.0)]
     monkeypatch.setenv("COLUMNS", "80")
     print_table(columns, rows)
-    assert capsys.readouterr().out.split() == [
-        "policy",
-        "completed",
-        "mean",
-        "JCT",
-        "s",
-        "fifo",
-        "300",
-        "20.5",
-        "sjf",
-        "300",
-        "7",
-    ]
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed == "policy completed mean JCT s fifo 300 20.5 sjf 300 7"
     monkeypatch.setenv("COLUMNS", "16")
     print_table(columns, rows)
     table, told = capsys.readouterr().out.split("in all rows:")

@@ -15,7 +15,7 @@ import pytest
 import ray_sim as rs
 from ray_sim.cli import main
 from ray_sim.experiments.results.result_files import MANIFEST, PLAN, checksummed_json
-from ray_sim.interface.content import plain
+from ray_sim.interface.studies import plain
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError
 from ray_sim.policies.sjf import Sjf
 from tests.results_by_hand import three_jobs

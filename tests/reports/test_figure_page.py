@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ray_sim.reports.figure_page import figures_page
-from ray_sim.reports.figure_result import Axis, FigureResult, Point
+from ray_sim.reports.figure_page import Axis, FigureResult, Point, figures_page
 
 CURVES = {"fifo": (3.0, 1.0), "sjf": (3.0, 1.0), "srtf": (3.0, 0.5), "las": (0.0, 0.5)}
 """Means at 0 and at 10 servers; nobody waits under LAS at 0."""

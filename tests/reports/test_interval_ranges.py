@@ -36,6 +36,7 @@ SKEWED: dict[str, list[float]] = {
     "one seed that dwarfs nine": [12.0, 15, 20, 11, 14, 13, 12, 9, 10, 90_000],
     "mostly zeros": [0.0, 0, 0, 0, 0, 0, 0, 0, 3, 5000],
     "one that is not zero": [0.0] * 9 + [40.0],
+    "all but instant": [1e-6] * 9 + [500.0],
 }
 STEADY = [1000.0 + seed for seed in range(10)]
 
@@ -52,16 +53,9 @@ def _run(**parts: Any) -> RunResult:
     return replace(result, summary=replace(result.summary, **given))
 
 
-def _jct(values: Sequence[float]) -> list[RunResult]:
-    return [_run(jct_s=float(value)) for value in values]
-
-
-def _queue(values: Sequence[float]) -> list[RunResult]:
-    return [_run(queue_s=float(value)) for value in values]
-
-
-def _gpu(values: Sequence[float]) -> list[RunResult]:
-    return [_run(utilisation={"gpu": float(value)}) for value in values]
+def _jct(values: Sequence[float], name: str = "jct_s") -> list[RunResult]:
+    """Runs with these mean completion times, or other times."""
+    return [_run(**{name: float(value)}) for value in values]
 
 
 def _compared(policy: Sequence[RunResult], baseline: Sequence[RunResult], metric: str) -> dict[str, Any]:
@@ -89,7 +83,7 @@ def _drawn_interval(results: Sequence[RunResult], metric: str) -> tuple[float, f
 
 @pytest.mark.parametrize("shape", SKEWED)
 def test_the_interval_of_a_mean_queueing_delay_holds_no_negative_time(shape: str) -> None:
-    found = _drawn_interval(_queue(SKEWED[shape]), "queue_s.mean")
+    found = _drawn_interval(_jct(SKEWED[shape], "queue_s"), "queue_s.mean")
     assert found is not None
     low, mean, high = found
     assert 0 <= low <= mean < high < math.inf
@@ -126,7 +120,8 @@ def test_a_ratio_of_two_skewed_policies_is_in_range_or_has_no_interval(shape: st
     ],
 )
 def test_the_interval_of_a_share_is_within_0_and_1(metric: str, values: list[float]) -> None:
-    runs = _gpu(values) if metric == "utilisation.gpu" else [_run(jain_index=value) for value in values]
+    gpu = metric == "utilisation.gpu"
+    runs = [_run(utilisation={"gpu": each}) if gpu else _run(jain_index=each) for each in values]
     found = _drawn_interval(runs, metric)
     assert found is not None
     low, mean, high = found
@@ -152,11 +147,6 @@ def test_a_difference_of_times_may_be_negative() -> None:
     assert -103 < found["interval"]["low"] < -100 < found["interval"]["high"] < -97
     assert -11 < found["relative_interval"]["low"] < found["relative_interval"]["high"] < -9
     assert found["verdict"] == "better"
-
-
-def test_a_policy_that_is_all_but_instant_is_no_more_than_100_percent_faster() -> None:
-    found = _compared(_jct([1e-6] * 9 + [500.0]), _jct(STEADY), "jct_s.mean")
-    assert -100 <= found["relative_interval"]["low"] <= found["relative_percent"]
 
 
 @pytest.fixture
@@ -277,5 +267,5 @@ def test_pairs_count_not_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [0.0, 25.0])
 def test_equal_results_have_no_interval_beyond_their_value(value: float) -> None:
-    found = _drawn_interval(_queue([value] * 10), "queue_s.mean")
+    found = _drawn_interval(_jct([value] * 10, "queue_s"), "queue_s.mean")
     assert found is None or found == pytest.approx((found[1],) * 3)

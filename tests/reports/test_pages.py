@@ -18,8 +18,7 @@ import pytest
 from ray_sim.reports.findings import compare_places
 from ray_sim.reports.page import Cell, Page, Section, Table, frame_table, render, without_constants
 from ray_sim.reports.run_report import run_page
-from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
-from ray_sim.reports.sweep_sections import PlaceData
+from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, PlaceData, sweep_page
 from ray_sim.reports.tables import RunRow, best_value
 from tests.results_by_hand import three_jobs
 

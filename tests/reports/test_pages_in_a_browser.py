@@ -14,8 +14,7 @@ from ray_sim.reports.findings import compare_places
 from ray_sim.reports.history.explanation import RunExplainer
 from ray_sim.reports.page import Page, render
 from ray_sim.reports.run_report import run_page
-from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
-from ray_sim.reports.sweep_sections import PlaceData
+from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, PlaceData, sweep_page
 from ray_sim.reports.tables import RunRow
 from tests.chromium import CATCH, answers_of
 from tests.worlds import Job, replay, world_of

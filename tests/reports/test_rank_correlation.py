@@ -45,9 +45,7 @@ def test_what_is_the_same_for_all_jobs_orders_nothing() -> None:
     assert rank_agreement(np.ones(5), SIMULATED, PRIORITY, _each_alone(5), _stream()).simulated.value == 0.0
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 2)), min_size=2, max_size=30),
-)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 2)), min_size=2, max_size=30))
 def test_correlations_are_spearmans_of_values_and_of_class_means(rows: list[tuple[int, int, int]]) -> None:
     real, simulated = (np.array(column, dtype=np.float64) for column in list(zip(*rows, strict=True))[:2])
     classes = np.array([each for _, _, each in rows])

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ray_sim.reports.figure_page import check_note
-from ray_sim.reports.shape_check import Check
 from ray_sim.reports.shape_samples import Comparison, Samples
 from ray_sim.reports.shapes import Finding, JudgedCheck, ShapeVerdict, judge
+from ray_sim.reports.statements import Check
 from ray_sim.reports.statistics import pairs_needed, pairs_to_decide
 from tests.reports.shape_twin import verdict
 

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ray_sim.reports import statistics
-from ray_sim.reports.interval_text import interval_text
 from ray_sim.reports.statistics import (
     FEWEST_VALUES,
     ConfidenceInterval,
+    ValueRange,
     cohens_d_z,
     holm,
+    interval_text,
     mean_interval,
+    metric_range,
     paired_difference,
     pairs_needed,
     ratio_interval,
@@ -25,7 +27,6 @@ from ray_sim.reports.statistics import (
     sign_flip_p_value,
     superiority,
 )
-from ray_sim.reports.value_range import ValueRange, metric_range
 
 
 def _stream(seed: int = 0) -> np.random.Generator:

@@ -15,9 +15,13 @@ from ray_sim.experiments.sweep import SweepReport
 from ray_sim.model.html import facts_html, table_html
 from ray_sim.model.readable import duration, number
 from ray_sim.reports.compare import in_seconds
-from ray_sim.reports.interval_text import bracketed, interval_text
-from ray_sim.reports.statistics import ConfidenceInterval, mean_interval
-from ray_sim.reports.value_range import metric_range
+from ray_sim.reports.statistics import (
+    ConfidenceInterval,
+    bracketed,
+    interval_text,
+    mean_interval,
+    metric_range,
+)
 
 
 @dataclass(frozen=True, slots=True)

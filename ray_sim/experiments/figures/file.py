@@ -23,8 +23,8 @@ from ray_sim.experiments.scenario import Spec, parsed, read_document
 from ray_sim.experiments.sweep_entries import Configuration
 from ray_sim.experiments.sweep_file import FIGURE_BLOCKS, combinations, has_figure, with_jobs, without_figure
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError, problems_text
-from ray_sim.reports.shape_check import Check
 from ray_sim.reports.shape_samples import Samples, X
+from ray_sim.reports.statements import Check
 from ray_sim.reports.statistics import pairs_needed
 from workloads.documents import dotted_problems
 from workloads.sources import is_url

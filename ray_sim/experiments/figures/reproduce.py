@@ -16,15 +16,12 @@ from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.sweep import SweepOptions, SweepReport, run_sweep
 from ray_sim.experiments.sweep_entries import Configuration, Sweep
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
-from ray_sim.reports.compare import lower_is_better
-from ray_sim.reports.completions import completion_notes
-from ray_sim.reports.figure_page import figures_page
-from ray_sim.reports.figure_result import Axis, FigureChoice, FigureResult, Point
-from ray_sim.reports.shape_check import Check
+from ray_sim.reports.compare import completion_notes, lower_is_better
+from ray_sim.reports.figure_page import Axis, FigureChoice, FigureResult, Point, figures_page
 from ray_sim.reports.shape_samples import Comparison, Samples, X
 from ray_sim.reports.shapes import JudgedCheck, judge
-from ray_sim.reports.statistics import mean_interval
-from ray_sim.reports.value_range import metric_range
+from ray_sim.reports.statements import Check
+from ray_sim.reports.statistics import mean_interval, metric_range
 
 TIMING = "timing."
 """Beginning of the metrics that are wall-clock figures, from timing.json."""

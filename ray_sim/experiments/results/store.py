@@ -34,9 +34,9 @@ from ray_sim.experiments.results.result_files import (
 from ray_sim.experiments.run_identity import SHORT
 from ray_sim.experiments.sweep_entries import Detail, Entry
 from ray_sim.model.errors import InvalidInputError, RunFailedError
-from ray_sim.reports.charts import timeline_to_end
+from ray_sim.reports.page import timeline_to_end
 from ray_sim.reports.plots import completed_jct_s
-from ray_sim.reports.sweep_sections import PLACE_COLUMNS, PlaceData
+from ray_sim.reports.sweep_report import PLACE_COLUMNS, PlaceData
 from ray_sim.reports.tables import Place, RunRow
 from workloads.sources import require_regular
 

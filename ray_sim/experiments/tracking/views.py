@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.reports.compare import lower_is_better
-from ray_sim.reports.statistics import mean_interval
+from ray_sim.reports.statistics import mean_interval, metric_range
 from ray_sim.reports.tables import GAPS, KEYS, SHARES, SWEEP_HEADINGS, Place, RunRow, run_table, sweep_table
-from ray_sim.reports.value_range import metric_range
 
 CONFIGURATION_TAG = "ray_sim.configuration"
 """Tag of the runs that the prepared page shows: one top-level run with metrics per configuration."""

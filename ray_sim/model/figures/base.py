@@ -11,7 +11,7 @@ class KindFigures:
 
     The fields are numbers, dataclasses or null. List a subclass in `ray_sim.model.figures.registry`, so that
     its keys stand in every summary.json and its figures are read back. Rows of the printed summary are
-    registered with `ray_sim.reports.figure_rows`.
+    registered with `ray_sim.reports.tables`.
     """
 
 

@@ -11,12 +11,9 @@ import polars as pl
 from ray_sim.kernels.core.arrays import CHUNK, PARAMETER_SERVER, ROLE_NAMES, WORKER
 from ray_sim.model.result import JobStatus
 from ray_sim.model.units import US_PER_S, IntArray
-from ray_sim.reports.history.free_capacity import free_capacity
-from ray_sim.reports.history.holdings import History, read_history
-from ray_sim.reports.history.reason_text import reason_text, rejection_text
-from ray_sim.reports.history.reasons import Explainer, Reason, Stretches
-from ray_sim.reports.history.run_facts import RunFacts
-from ray_sim.reports.history.waits import find_waits, rows_ahead
+from ray_sim.reports.history.explanation_text import cause_text, rejection_text, room_text
+from ray_sim.reports.history.holdings import History, RunFacts, free_capacity, read_history
+from ray_sim.reports.history.reasons import Explainer, Reason, Stretches, find_waits, rows_ahead
 from ray_sim.reports.submission_times import first_submission_s, utc_text
 
 MOST_JOBS = 5
@@ -116,12 +113,7 @@ class Explanation:
 
 
 class RunExplainer:
-    """Explains the jobs of one run.
-
-    Parameters
-    ----------
-    jobs, events : as in `RunResult`
-    """
+    """Explains the jobs of one run, from the frames of its `RunResult`."""
 
     def __init__(self, facts: RunFacts, jobs: pl.DataFrame, events: pl.DataFrame) -> None:
         self.facts, self._jobs = facts, jobs
@@ -131,16 +123,13 @@ class RunExplainer:
         self._explainer = Explainer(facts, self.history, self.free, self.waits)
         self._amounts = self.history.holdings.amounts(facts)
         self._by_job = np.argsort(self.history.job, kind="stable")
-        self._names = _event_names(events)
+        kind = events["event"].dtype
+        assert isinstance(kind, pl.Enum)
+        self._names: Sequence[str] = kind.categories.to_list()
         self._first_s = first_submission_s(jobs)
 
     def explain(self, job: int, most_waits: int | None = None) -> Explanation:
-        """Explain the job of an index.
-
-        Parameters
-        ----------
-        most_waits : number of its longest waits to explain; all by default
-        """
+        """Explain the job of an index; of its waits the `most_waits` longest, or all."""
         row = self._jobs.row(job, named=True)
         demand = self._in_units(self.facts.whole_demand(job))
         arrival_s = row.get("arrival_s")
@@ -193,25 +182,25 @@ class RunExplainer:
             resource=list(self.facts.resources)[resource],
             holders=self._holders(job, row, resource, unit),
             ahead=tuple(
-                HolderOrRival(
-                    self.facts.job_ids[int(each)], self.facts.whole_demand(int(each))[resource] / unit
-                )
-                for each in rivals[:MOST_JOBS]
+                HolderOrRival(self.facts.job_ids[each], self.facts.whole_demand(each)[resource] / unit)
+                for each in rivals[:MOST_JOBS].tolist()
             ),
             ahead_total=len(rivals),
         )
 
     def _part(self, job: int, stretches: Stretches, n: int) -> Part:
-        found = reason_text(self.facts, job, stretches, n, one_server=self._explainer.needs_one_server(job))
+        one_server = self._explainer.needs_one_server(job)
+        cause = cause_text(self.facts, job, stretches, n, one_server=one_server)
+        needs, free = room_text(self.facts, job, stretches, n)
         return Part(
             begin_s=_seconds(stretches.begin_us[n]),
             end_s=_seconds(stretches.end_us[n]),
             reason=Reason(int(stretches.reason[n])).name.lower(),
-            text=found.sentence,
-            cause=found.cause,
-            needs=found.needs,
-            free=f"{found.free} on {found.servers}" if found.needs else "",
-            free_by_resource=self._in_units(stretches.free[n]) if found.needs else {},
+            text=f"{cause}: needs {needs}; free: {free}" if needs else cause,
+            cause=cause,
+            needs=needs,
+            free=free,
+            free_by_resource=self._in_units(stretches.free[n]) if needs else {},
             unavailable=int(stretches.unavailable[n]),
             ahead=int(stretches.ahead[n]),
         )
@@ -253,14 +242,10 @@ class RunExplainer:
         rows = self._by_job[begin:end]
         found: list[JobEvent] = []
         for position, each in enumerate(rows.tolist()):
-            joins = position > 0 and rows[position - 1] == each - 1 and self._same_change(each)
-            if joins:
-                servers = found[-1].servers
-            else:
-                servers = {}
-                found.append(self._event(each, servers))
+            if not (position > 0 and rows[position - 1] == each - 1 and self._same_change(each)):
+                found.append(self._event(each))
             if history.server[each] >= 0:
-                name = self.facts.servers[int(history.server[each])]
+                name, servers = self.facts.servers[int(history.server[each])], found[-1].servers
                 servers[name] = servers.get(name, 0) + int(history.count[each])
         return tuple(found)
 
@@ -270,24 +255,15 @@ class RunExplainer:
         same = all(values[row] == values[row - 1] for values in (history.time_us, history.kind, history.role))
         return same and history.role[row] != CHUNK
 
-    def _event(self, row: int, servers: dict[str, int]) -> JobEvent:
-        role = int(self.history.role[row])
+    def _event(self, row: int) -> JobEvent:
+        role, name = int(self.history.role[row]), self._names[int(self.history.kind[row])]
         return JobEvent(
-            time_s=_seconds(self.history.time_us[row]),
-            event=self._names[int(self.history.kind[row])],
-            role=ROLE_NAMES[role] if role >= 0 else None,
-            servers=servers,
+            _seconds(self.history.time_us[row]), name, ROLE_NAMES[role] if role >= 0 else None, servers={}
         )
 
     def _in_units(self, quanta: IntArray) -> dict[str, float]:
         amounts = zip(self.facts.resources.items(), quanta.tolist(), strict=True)
         return {name: amount / unit for (name, unit), amount in amounts}
-
-
-def _event_names(events: pl.DataFrame) -> Sequence[str]:
-    kind = events["event"].dtype
-    assert isinstance(kind, pl.Enum)
-    return kind.categories.to_list()
 
 
 def _seconds(us: np.integer) -> float:

@@ -2,16 +2,152 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from ray_sim.model.readable import duration, number, told_apart
 from ray_sim.model.result import JobStatus
 from ray_sim.model.text import shown
-from ray_sim.reports.history.explanation import Explanation, JobEvent, Part, Wait
-from ray_sim.reports.history.reason_text import LABELS
-from ray_sim.reports.history.reasons import Reason
+from ray_sim.model.units import BoolArray, IntArray
+from ray_sim.reports.history.holdings import RunFacts
+from ray_sim.reports.history.reasons import Reason, Stretches
 from ray_sim.reports.submission_times import after_first_text
+
+if TYPE_CHECKING:
+    from ray_sim.reports.history.explanation import Explanation, JobEvent, Part, Wait
+
+TimeT = TypeVar("TimeT", "Wait", "Part")
+
+LABELS = {
+    Reason.NOT_ARRIVED: "not arrived yet",
+    Reason.CHUNKS: "no chunk in progress",
+    Reason.OUTAGE: "servers unavailable",
+    Reason.FULL: "too little free",
+    Reason.FRAGMENTED: "free capacity in pieces",
+    Reason.NO_SERVER: "placement rule finds no servers",
+    Reason.BEHIND: "behind other jobs",
+    Reason.POLICY: "decision of the policy",
+}
+"""Heading of each reason in tables."""
+
+_TASKS = ("worker", "parameter server")
+"""Tasks of each role."""
+
+
+def room_text(facts: RunFacts, job: int, stretches: Stretches, n: int) -> tuple[str, str]:
+    """Demand of a job, and what is free at the begin of a part of a wait; empty where that is no reason."""
+    if facts.chunked or stretches.reason[n] == Reason.NOT_ARRIVED:
+        return "", ""
+    needs, free = _amounts(facts, facts.whole_demand(job), stretches.free[n])
+    servers = _servers(facts, job, facts.eligible(job), int(stretches.unavailable[n]))
+    return needs, f"{free} on {servers}"
+
+
+def cause_text(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_server: bool) -> str:
+    """Sentence on the reason of a part of a wait, without demand and free capacity."""
+    match Reason(int(stretches.reason[n])):
+        case Reason.NOT_ARRIVED:
+            return "announced; it has not arrived yet"
+        case Reason.CHUNKS:
+            return (
+                "no chunk makes progress: they upload, wait on workers, or are not dispatched; "
+                "the results do not tell which"
+            )
+        case Reason.FULL | Reason.OUTAGE if facts.chunked:
+            if not (serving := facts.serving(job)).any():
+                return "its partition has no parameter server"
+            where = _servers(facts, job, serving, int(stretches.unavailable[n]))
+            return (
+                f"no parameter server for it is free on {where}; its chunks may upload or wait on workers too"
+            )
+        case Reason.OUTAGE if stretches.unavailable[n] == facts.eligible(job).sum():
+            return "no server is available; together they would be enough"
+        case Reason.OUTAGE:
+            return "too little is free; with the unavailable servers it would be enough"
+        case Reason.FULL:
+            return f"too little is free in {'its vc' if facts.partitions else 'the cluster'}"
+        case Reason.FRAGMENTED:
+            return f"free capacity is in pieces, {_fitting(facts.arrays.gang[job], stretches.tasks[n])}"
+        case Reason.NO_SERVER:
+            where = "on several servers, on no single one" if one_server else "for all its tasks"
+            does = "gives it a single server" if one_server else "finds no servers for them"
+            return f"there is room {where}; placement rule {facts.placement} {does}"
+        case Reason.BEHIND if stretches.ahead[n] == 0:
+            return "there is room, but a job before it in the queue does not fit, and no job passes that one"
+        case Reason.BEHIND:
+            jobs = f"{int(stretches.ahead[n]):,} waiting job{'s' if stretches.ahead[n] != 1 else ''}"
+            strict = "; no job passes one that does not fit" if facts.strict else ""
+            return f"there is room, but {jobs} started first{strict}"
+        case Reason.POLICY:
+            return "there is room, and the policy does not start it yet"
+
+
+def _fitting(gang: IntArray, fitting: IntArray) -> str:
+    """Clause on the first role whose tasks do not all fit; if each role fits, on the roles together."""
+    lacking = np.flatnonzero(fitting < gang)
+    if not len(lacking):
+        return "where its workers and its parameter servers do not fit together"
+    role = int(lacking[0])
+    kind = f"{_TASKS[role]}s" if (gang > 0).sum() > 1 else "tasks"
+    return f"where {int(fitting[role]):,} of {int(gang[role]):,} {kind} fit"
+
+
+def rejection_text(facts: RunFacts, job: int, row: Mapping[str, Any]) -> str:
+    """Sentence on a rejected job, from its row in jobs.parquet."""
+    if row["reason"] != "never_fits":
+        return f"rejected: {_refusal(row) if row.get('refusal') else row['reason']}"
+    eligible = facts.eligible(job)
+    if not eligible.any():
+        return "rejected on arrival: no server belongs to its partition"
+    if facts.chunked:
+        return "rejected on arrival: no worker, or no parameter server, of its partition has enough memory"
+    whole = facts.whole_demand(job)
+    capacity = facts.arrays.capacity[eligible]
+    needs, total, most = _amounts(facts, whole, capacity.sum(axis=0), capacity.max(axis=0))
+    have = f"{_servers(facts, job, eligible)} have {total} when empty"
+    return f"rejected on arrival: needs {needs}; {have}, the largest of them {most}"
+
+
+def _refusal(row: Mapping[str, Any]) -> str:
+    """Why no start was planned for an announced job."""
+    match row["refusal"]:
+        case "sold_out":
+            return "all starts at which it is worth anything were sold out at its birth"
+        case "horizon":
+            return "all starts at which it is worth anything end after the horizon"
+        case "unreported":
+            return "its arrival, or the signal of its duration, was not reported, so no start was planned"
+        case "worthless":
+            return "it is worth nothing even at its earliest end"
+    price, value, failure = told_apart([row[f"best_{name}"] for name in ("price", "value", "failure")])
+    return (
+        f"no start is worth its price: the best, {duration(row['best_start_s'] - row['submit_s'])} after its "
+        f"birth, costs {price}, is worth {value}, and fails with probability {failure}"
+    )
+
+
+def _amounts(facts: RunFacts, whole: IntArray, *others: IntArray) -> list[str]:
+    """Texts such as ``8 gpu, 32 cpu`` of a demand and of other quanta, (R,) each; of what the demand has."""
+    resources = list(facts.resources.items())
+    texts = []
+    for r in np.flatnonzero(whole > 0):
+        name, unit = resources[r]
+        amounts = told_apart([float(each[r] / unit) for each in (whole, *others)])
+        texts.append([f"{amount} {name}" for amount in amounts])
+    return [", ".join(row) for row in zip(*texts, strict=True)] or ["nothing"] * (1 + len(others))
+
+
+def _servers(facts: RunFacts, job: int, servers: BoolArray, unavailable: int = 0) -> str:
+    """Number of these servers, (S,), of a job's partition, e.g. ``2 of 3 servers of vc a, 1 unavailable``."""
+    count = int(servers.sum())
+    some = f"{count - unavailable:,} of " if unavailable else ""
+    where = f" of vc {facts.partitions[int(facts.arrays.job_part[job])]}" if facts.partitions else ""
+    rest = f", {unavailable:,} unavailable" if unavailable else ""
+    return f"{some}{count:,} server{'s' if count != 1 else ''}{where}{rest}"
+
 
 _EVENTS = {
     "submit": "submitted",
@@ -34,10 +170,12 @@ _MOST_SERVERS = 4
 def headline_rows(found: Explanation) -> list[tuple[str, object]]:
     """Label and value of the facts of a job."""
     needs = ", ".join(f"{told_apart([amount])[0]} {name}" for name, amount in found.demand.items())
+    date = "" if found.submit_utc is None else f", {found.submit_utc} UTC"
+    submitted = f"{after_first_text(found.after_first_s)} after the first submission{date}"
     reason = f", {found.reason}" if found.reason else ""
     rows: list[tuple[str, object]] = [("job", found.job_id), ("status", f"{found.status}{reason}")]
     rows += [(label, name) for label, name in (("vc", found.vc), ("user", found.user)) if name is not None]
-    rows += [("needs", needs or "nothing"), ("submitted", _submission_text(found))]
+    rows += [("needs", needs or "nothing"), ("submitted", submitted)]
     if found.rejection is not None:
         rows.append(("why", found.rejection))
     if found.status != JobStatus.REJECTED or found.queue_s:
@@ -49,11 +187,6 @@ def headline_rows(found: Explanation) -> list[tuple[str, object]]:
     return rows
 
 
-def _submission_text(found: Explanation) -> str:
-    date = "" if found.submit_utc is None else f", {found.submit_utc} UTC"
-    return f"{after_first_text(found.after_first_s)} after the first submission{date}"
-
-
 def share_text(part: float, whole: float) -> str:
     """Percentage of the whole, without decimals."""
     return f"{100 * part / whole:.0f} %" if whole else "-"
@@ -61,14 +194,11 @@ def share_text(part: float, whole: float) -> str:
 
 def event_rows(found: Explanation) -> list[tuple[str, str, str]]:
     """Time after the submission, event, and servers with their tasks, of each event of a job."""
-    again = {"start": "started again"}
-    first_s: dict[str, float] = {}
-    """Time of the first event of each kind: its other rows at that time are of the same start."""
+    starts_s = [event.time_s for event in found.events if event.event == "start"]
     rows = []
     for event in found.events:
-        name = _EVENTS.get(event.event, event.event)
-        if event.time_s > first_s.setdefault(event.event, event.time_s) and event.role != "chunk":
-            name = again.get(event.event, name)
+        again = event.event == "start" and event.role != "chunk" and event.time_s > starts_s[0]
+        name = "started again" if again else _EVENTS.get(event.event, event.event)
         rows.append((duration(event.time_s - found.submit_s), *_event_texts(event, name)))
     return rows
 
@@ -77,13 +207,10 @@ def _event_texts(event: JobEvent, name: str) -> tuple[str, str]:
     """Event with its role, and its servers with their tasks; of a chunk its number, and its server."""
     if event.role == "chunk":
         return f"{name} (chunk {', '.join(map(str, event.servers.values()))})", ", ".join(event.servers)
-    return f"{name} ({event.role})" if event.role else name, _servers_text(event.servers)
-
-
-def _servers_text(servers: dict[str, int]) -> str:
-    named = [f"{name}: {tasks}" for name, tasks in islice(servers.items(), _MOST_SERVERS)]
-    left = len(servers) - len(named)
-    return ", ".join([*named, f"{left:,} more"] if left > 0 else named)
+    named = [f"{server}: {tasks}" for server, tasks in islice(event.servers.items(), _MOST_SERVERS)]
+    left = len(event.servers) - len(named)
+    servers = ", ".join([*named, f"{left:,} more"] if left > 0 else named)
+    return f"{name} ({event.role})" if event.role else name, servers
 
 
 def wait_title(found: Explanation, wait: Wait) -> str:
@@ -92,10 +219,10 @@ def wait_title(found: Explanation, wait: Wait) -> str:
     return f"waited {duration(wait.end_s - wait.begin_s)}: from {begin} to {end} after its submission"
 
 
-def longest_parts(wait: Wait, most: int) -> Sequence[Part]:
-    """The longest parts of a wait, in order of time."""
-    longest = sorted(wait.parts, key=lambda part: part.begin_s - part.end_s)[:most]
-    return sorted(longest, key=lambda part: part.begin_s)
+def longest_of(times: Sequence[TimeT], most: int) -> list[TimeT]:
+    """The longest of waits, or of their parts, in order of time."""
+    longest = sorted(times, key=lambda each: each.begin_s - each.end_s)[:most]
+    return sorted(longest, key=lambda each: each.begin_s)
 
 
 PART_COLUMNS = ("after", "for", "jobs ahead at begin", "reason", "demand", "free at begin")
@@ -106,19 +233,13 @@ def part_rows(found: Explanation, wait: Wait, most: int) -> list[tuple[str, str,
     """Begin, length, jobs ahead, reason, demand and free capacity of the longest parts of a wait."""
     return [
         (*_times(found, part), part.ahead, part.cause, part.needs or "-", part.free or "-")
-        for part in longest_parts(wait, most)
+        for part in longest_of(wait.parts, most)
     ]
 
 
 def _times(found: Explanation, part: Part) -> tuple[str, str]:
     """Begin of a part after the submission, and its length."""
     return duration(part.begin_s - found.submit_s), duration(part.end_s - part.begin_s)
-
-
-def longest_waits(found: Explanation, most: int) -> Sequence[Wait]:
-    """The longest waits of a job, in order of time."""
-    longest = sorted(found.waits, key=lambda wait: wait.begin_s - wait.end_s)[:most]
-    return sorted(longest, key=lambda wait: wait.begin_s)
 
 
 def others_rows(wait: Wait) -> list[tuple[str, object]]:
@@ -147,10 +268,10 @@ def explanation_sections(found: Explanation) -> list[tuple[str, list[tuple[str, 
         times = f"{duration(total)} of {duration(found.queue_s)}"
         part = f" in its {len(found.waits)} longest waits of {found.waits_total:,}: {times}"
     sections = [(f"Why it waited{part}", [(shown(label), text) for label, text in reasons])]
-    for wait in longest_waits(found, MOST_IN_PAGE):
+    for wait in longest_of(found.waits, MOST_IN_PAGE):
         lines = [
             ("after {}, for {}".format(*_times(found, part)), shown(part.text))
-            for part in longest_parts(wait, MOST_IN_PAGE)
+            for part in longest_of(wait.parts, MOST_IN_PAGE)
         ]
         lines += [(label, shown(text)) for label, text in others_rows(wait)]
         most = len(wait.parts) > MOST_IN_PAGE

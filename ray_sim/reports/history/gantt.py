@@ -66,8 +66,8 @@ def gantt(
         "role": np.maximum(stays.role[kept], 0).tolist(),
         "ending": _endings(history, stays, kept).tolist(),
         "outages": [
-            [server, *_ms(np.array([begin_us, end_us]), origin_us).tolist()]
-            for server, begin_us, end_us in _outages(history, len(servers), there, origin_us)
+            [server, *_ms(np.array(times_us), origin_us).tolist()]
+            for server, *times_us in _outages(history, len(servers), there, origin_us)
         ],
         "jobs": _job_columns(jobs),
     }

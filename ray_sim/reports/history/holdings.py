@@ -1,8 +1,10 @@
-"""Placements of all jobs over time, reconstructed from the events of a run."""
+"""Placements and free capacity over time, reconstructed from the events and facts of a run."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 
 import numpy as np
@@ -15,16 +17,85 @@ from ray_sim.kernels.core.arrays import (
     FINISH,
     LOSE,
     MOVE,
+    PARAMETER_SERVER,
     ROLE_NAMES,
     SERVER_DOWN,
     SERVER_UP,
     START,
     STOP,
     WORKER,
+    WorldArrays,
 )
+from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.kernels.core.room_over_time import NO_RULE
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray
-from ray_sim.reports.history.run_facts import RunFacts
 from ray_sim.reports.submission_times import last_end_s
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """Servers and demands of J jobs on S servers with R resources, in quanta."""
+
+    servers: tuple[str, ...]
+    resources: Mapping[str, int]
+    """Quanta in a unit of each resource, in the order of the arrays' axis."""
+    arrays: WorldArrays
+    """Capacities, gangs, demands and partitions; the roles of a gang are worker and parameter server."""
+    there: BoolArray
+    """(S,) servers that are available before the first event."""
+    cloud: BoolArray
+    """(S,) servers of a cloud."""
+    job_ids: pl.Series
+    partitions: tuple[str, ...] | None
+    """Names of the partitions; None where all servers are one."""
+    ps_levels: tuple[IntArray, IntArray] | None
+    """Memory that each parameter server of a server has, (S,), and that a job needs, (J,); as ranks.
+
+    A parameter server may serve a job if its rank is at least the job's. None where jobs are not chunked.
+    """
+    strict: bool
+    """Whether the policy declares that no job passes one that does not fit (``backfill=False``)."""
+    placement: str | None
+    """Placement rule that the policy declares; None where it declares none."""
+    epoch_utc: datetime | None = None
+    """Instant of second 0 of the workload; None where submissions have no dates."""
+
+    @property
+    def chunked(self) -> bool:
+        """Whether workers train chunks; a job then waits while none of its chunks makes progress."""
+        return self.ps_levels is not None
+
+    @property
+    def rule(self) -> int:
+        """Number of the placement rule; `NO_RULE` if the policy declares none of `RULE_NAMES`."""
+        return RULE_NAMES.index(self.placement) if self.placement in RULE_NAMES else NO_RULE
+
+    def eligible(self, job: int) -> BoolArray:
+        """(S,) servers of the job's partition."""
+        part = self.arrays.server_part
+        mine: BoolArray = (part == self.arrays.job_part[job]) & (part >= 0)
+        return mine
+
+    def serving(self, job: int) -> BoolArray:
+        """(S,) servers of the partition of a chunked job whose parameter servers may serve it."""
+        assert self.ps_levels is not None, "only in worlds of chunked jobs"
+        offered, needed = self.ps_levels
+        may: BoolArray = self.eligible(job) & (offered >= needed[job])
+        return may & (self.arrays.capacity[:, PARAMETER_SERVER] > 0)
+
+    def whole_demand(self, job: int) -> IntArray:
+        """(R,) demand of the whole gang; of a chunked job one slot of each kind."""
+        if self.chunked:
+            return np.ones(len(self.resources), dtype=np.int64)
+        whole: IntArray = self.arrays.gang[job] @ self.arrays.demand[job, : self.arrays.gang.shape[1]]
+        return whole
+
+    def amount(self, job: IntArray, role: IntArray, tasks: IntArray) -> IntArray:
+        """(n, R) quanta that placements of these jobs, roles and numbers of tasks take."""
+        demand = self.arrays.demand
+        taken: IntArray = demand[job, np.minimum(role, demand.shape[1] - 1)] * tasks[:, None]
+        return taken
+
 
 _OPENING = (START, MOVE)
 _CLOSING = (STOP, FINISH, EVICT, LOSE)
@@ -84,13 +155,7 @@ class Holdings:
 
 
 def read_history(events: pl.DataFrame, jobs: pl.DataFrame, servers: tuple[str, ...]) -> History:
-    """Turn the frames of a result into arrays.
-
-    Parameters
-    ----------
-    events, jobs : as in `RunResult`
-    servers : names of the servers by index
-    """
+    """Turn the frames of a `RunResult` into arrays; servers are names by index."""
     job_ids = jobs["job_id"]
     time_us = whole_us(events["time_s"])
     ends = [int(time_us.max()) if len(time_us) else 0, round((last_end_s(jobs) or 0.0) * US_PER_S)]
@@ -156,3 +221,88 @@ def _holdings(history: History) -> Holdings:
         first=kept,
         last=last[change[opening]],
     )
+
+
+START_US = np.iinfo(np.int64).min
+"""Time of the first row of each server, before all events."""
+
+_ANY = np.iinfo(np.int32).max
+"""Number of tasks without demand that fit on a server."""
+
+
+@dataclass(frozen=True, slots=True)
+class FreeCapacity:
+    """Free quanta of each server, and whether it is available, after every change; by server, then time."""
+
+    time_us: IntArray
+    """(n,); each server has a first row at `START_US`."""
+    server: IntArray
+    free: IntArray
+    """(n, R); below 0 for workers of chunks in a cloud, which has no slots for them."""
+    there: BoolArray
+    """(n,) whether the server is available."""
+
+    def of(self, servers: BoolArray) -> FreeCapacity:
+        """The rows of these servers, (S,)."""
+        kept = servers[self.server]
+        return FreeCapacity(self.time_us[kept], self.server[kept], self.free[kept], self.there[kept])
+
+    def at(self, time_us: int) -> IntArray:
+        """(S, R) free quanta after all events of this instant; only servers that have rows."""
+        known = np.flatnonzero(self.time_us <= time_us)
+        last = known[np.append(np.diff(self.server[known]) != 0, True)]
+        free: IntArray = self.free[last]
+        return free
+
+    def course(self, values: IntArray) -> tuple[IntArray, IntArray]:
+        """Sum over servers of a value per row, (n, k), at each instant: times (m,) and sums (m, k)."""
+        first = np.append(True, np.diff(self.server) != 0) if len(self.server) else np.zeros(0, np.bool_)
+        steps = values.copy()
+        steps[~first] -= values[:-1][~first[1:]]
+        order = np.argsort(self.time_us, kind="stable")
+        times = self.time_us[order]
+        last = np.append(np.diff(times) != 0, True) if len(times) else np.zeros(0, np.bool_)
+        return times[last], np.cumsum(steps[order], axis=0)[last]
+
+
+def free_capacity(facts: RunFacts, history: History) -> FreeCapacity:
+    """Reconstruct the free capacity of every server from placements and changes of servers."""
+    stays = history.holdings
+    amounts = stays.amounts(facts)
+    n_servers = len(facts.servers)
+    changed_us, changed, up = history.outages
+    first = facts.arrays.capacity * facts.there[:, None]
+    time_us = np.concatenate([np.full(n_servers, START_US), stays.begin_us, stays.end_us, changed_us])
+    server = np.concatenate([np.arange(n_servers), stays.server, stays.server, changed])
+    turn = np.where(up, 1, -1)
+    offered = turn[:, None] * facts.arrays.capacity[changed]
+    free = np.concatenate([first, -amounts, amounts, offered])
+    turns = np.concatenate([facts.there[:, None], np.zeros((2 * len(stays), 1), np.int64), turn[:, None]])
+    order = np.lexsort((time_us, server))
+    server, time_us = server[order], time_us[order]
+    last = np.append((np.diff(server) != 0) | (np.diff(time_us) != 0), True) if len(server) else order
+    return FreeCapacity(
+        time_us=time_us[last],
+        server=server[last],
+        free=_running_sums(free[order], server)[last],
+        there=_running_sums(turns[order], server)[last, 0] > 0,
+    )
+
+
+def _running_sums(steps: IntArray, server: IntArray) -> IntArray:
+    """Sums of the steps of each server so far; rows are in order of the server."""
+    sums = np.cumsum(steps, axis=0)
+    begins = np.flatnonzero(np.append(True, np.diff(server) != 0)) if len(server) else server
+    before = np.where(begins[:, None] > 0, sums[np.maximum(begins - 1, 0)], 0)
+    lengths = np.diff(np.append(begins, len(server)))
+    so_far: IntArray = sums - np.repeat(before, lengths, axis=0)
+    return so_far
+
+
+def tasks_that_fit(free: IntArray, demand: IntArray) -> IntArray:
+    """(n,) tasks of a demand, (R,), that fit on each row of free quanta, (n, R); many where it is 0."""
+    needs = demand > 0
+    if not needs.any():
+        return np.full(len(free), _ANY, dtype=np.int64)
+    fitting: IntArray = (np.maximum(free[:, needs], 0) // demand[needs]).min(axis=1)
+    return fitting

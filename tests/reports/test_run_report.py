@@ -6,6 +6,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import polars as pl
+import pytest
 from hypothesis import given, settings
 
 from ray_sim.engine.build_world import build_world
@@ -14,10 +16,11 @@ from ray_sim.experiments.explain import facts_of
 from ray_sim.model.result import RunResult
 from ray_sim.reports.history.explanation import RunExplainer
 from ray_sim.reports.history.gantt import gantt
-from ray_sim.reports.run_charts import fragmentation
+from ray_sim.reports.run_report import fragmentation, jct_by_size, slowest_jobs
 from tests.history import History
 from tests.proofs import instances
 from tests.random_worlds import PolicyChoice, policies, worlds
+from tests.results_by_hand import three_jobs
 from tests.worlds import DOWN, UP, Job, availability, cluster_of, job_table, replay, world_of
 
 
@@ -92,3 +95,19 @@ def test_fragmentation_by_hand() -> None:
     explainer = RunExplainer(facts_of(world, {}), result.jobs, result.events)
     found = fragmentation(explainer.facts, explainer.free, explainer.waits, seconds[1:2])
     assert found["fragmentation"].to_list() == [1 / 5]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "upper"),
+    [(0.0, 0.0), (0.25, 1.0), (1.0, 1.0), (1.5, 2.0), (2.0, 2.0), (3.0, 4.0), (4.0, 4.0), (5.0, 8.0)]
+    + [(2.0**n, 2.0**n) for n in (3, 10, 29)],
+)
+def test_a_size_class_ends_at_a_power_of_two(gpus: float, upper: float) -> None:
+    jobs = three_jobs().jobs.head(1).with_columns(num_gpus=pl.lit(gpus))
+    assert jct_by_size(jobs)["gpus"].to_list() == [upper]
+
+
+def test_only_completed_jobs_are_slow_and_the_earlier_of_equals_comes_first() -> None:
+    jobs = three_jobs(last_jct_s=10.0).jobs
+    assert slowest_jobs(jobs, 10)["job_id"].to_list() == ["a", "b"]
+    assert slowest_jobs(jobs, 1)["job_id"].to_list() == ["a"]

@@ -12,13 +12,14 @@ from ray_sim.reports.findings import certificate_text, compare_place, compare_pl
 from ray_sim.reports.notebook_tables import means_table
 from ray_sim.reports.page import Table
 from ray_sim.reports.run_report import in_human_units
-from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
-from ray_sim.reports.sweep_sections import (
+from ray_sim.reports.sweep_report import (
+    CONFIGURATIONS_SCHEMA,
     PlaceData,
     class_pictures,
     fairness_table,
     place_charts,
     reject_table,
+    sweep_page,
     verdict_table,
 )
 from ray_sim.reports.tables import RunRow, sweep_table
