@@ -6,12 +6,13 @@ other numbers, and it survives files that make polars' own reader panic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,11 +20,9 @@ from pydantic import ValidationError
 
 from ray_sim.model.errors import InvalidWorkloadError
 from ray_sim.model.job import JobTable
-from ray_sim.model.units import FloatArray, IntArray, demand_quanta, seconds_to_us
 from workloads.checks import check_frame, check_values
 from workloads.files import replacing, require_file
-from workloads.job_profiles import job_profiles
-from workloads.memory import require_memory
+from workloads.job_table import frame_to_table
 from workloads.progress import Portions, untold
 from workloads.provenance import Provenance
 from workloads.rows import in_order, slices_in_order
@@ -31,9 +30,7 @@ from workloads.schema import (
     COLUMNS,
     SCHEMA,
     SCHEMA_VERSION,
-    SORT_KEY,
     ColumnOrigin,
-    gang_tasks,
     with_all_columns,
 )
 from workloads.sources import Source, open_source
@@ -49,8 +46,10 @@ _READ_ERRORS = (pa.ArrowException, pl.exceptions.PolarsError, OSError, UnicodeDe
 _REPEATING = [name for name, dtype in SCHEMA.items() if dtype == pl.String() and name != "job_id"]
 """Columns worth a dictionary: a name that never repeats only makes the writer slow."""
 
-_PER_TASK = {name.removesuffix("_per_task"): name for name in SCHEMA if name.endswith("_per_task")}
-"""The column of each resource but GPUs."""
+_TEXT_BYTES = 16
+"""Bytes of a text in memory, at least."""
+_COPIES = 2
+"""Times that a value is in memory while a workload is read: a million jobs of 0.2 GiB took 0.42 GiB."""
 
 
 def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> None:
@@ -220,8 +219,37 @@ def read_columns(path: Source, names: Sequence[str]) -> pl.DataFrame:
 def _opened(file: IO[bytes], path: Source, names: Sequence[str] = tuple(SCHEMA)) -> pq.ParquetFile:
     """The file of a workload, whose columns of these names fit into memory."""
     source = pq.ParquetFile(file, page_checksum_verification=True)
-    require_memory(source, names, path)
+    _require_memory(source, names, path)
     return source
+
+
+def available_bytes() -> int:
+    """Bytes of memory that this machine can give without swapping; all of it where only that is known."""
+    try:
+        found = re.search(r"MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text())
+    except OSError:
+        found = None
+    return int(found[1]) * 2**10 if found else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _require_memory(file: pq.ParquetFile, names: Collection[str], source: Source) -> None:
+    """Raise unless memory holds the columns of these names; repeated values take next to nothing in a file.
+
+    Raises
+    ------
+    InvalidWorkloadError
+    """
+    rows, types = file.metadata.num_rows, [each.type for each in file.schema_arrow if each.name in names]
+    needed, available = _COPIES * rows * sum(map(_value_bytes, types)), available_bytes()
+    if needed > available:
+        raise InvalidWorkloadError(
+            f"{source}: its {rows:,} rows take {needed / 2**30:,.1f} GiB of memory, and "
+            f"{available / 2**30:,.1f} GiB are free; take fewer jobs, e.g. by convert --window, or add memory"
+        )
+
+
+def _value_bytes(dtype: pa.DataType) -> int:
+    return -(-dtype.bit_width // 8) if pa.types.is_primitive(dtype) else _TEXT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,74 +318,3 @@ def load_workload(path: Source, resources: Sequence[str] = ("gpu",)) -> JobTable
     # Arrow would keep what the file took, some 200 MB at a million jobs, until the process ends.
     pa.default_memory_pool().release_unused()
     return table
-
-
-def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> JobTable:
-    """Jobs with the columns of `SCHEMA`, assumed sound and in any order, as a `JobTable`.
-
-    Times count from the first submission. A job is a gang of ``num_tasks`` identical tasks; where that
-    is null, n >= 1 whole GPUs are n tasks of one GPU, and any other job is one task. The demand for a
-    resource without a column is 0.
-    """
-    ordered = _in_order(frame)
-    tasks = _gang_sizes(ordered)
-    submit_us = seconds_to_us(ordered["submit_s"].to_numpy())
-    origin_us = int(submit_us[0]) if len(submit_us) else 0
-    vc_names = tuple(ordered["vc"].drop_nulls().unique().sort())
-    profiles = job_profiles(ordered, resources, origin_us)
-    vc = ordered["vc"].cast(pl.Enum(vc_names)).to_physical().cast(pl.Int64).fill_null(-1)
-    return JobTable(
-        job_id=ordered["job_id"],
-        submit_us=submit_us - origin_us,
-        work_us=seconds_to_us(ordered["duration_s"].to_numpy()),
-        tasks=tasks,
-        demand=np.column_stack([_demand(ordered, tasks, resource) for resource in resources]),
-        resources=tuple(resources),
-        num_gpus=ordered["num_gpus"].to_numpy(writable=True),
-        vc=vc.to_numpy(writable=True),
-        vc_names=vc_names,
-        user=_or_none(ordered["user"]),
-        priority=_priorities(ordered["priority"]),
-        model=_or_none(ordered["model"]),
-        group=_or_none(ordered["group_id"]),
-        trace_order=ordered["trace_order"].to_numpy(writable=True),
-        origin_us=origin_us,
-        chunk_profile=profiles.chunk_profile,
-        training=profiles.training,
-        pairs=profiles.pairs,
-        utility=profiles.utility,
-        loss=profiles.loss,
-        blocks=profiles.blocks,
-        statements=profiles.statements,
-        gaps=profiles.gaps,
-    )
-
-
-def _in_order(frame: pl.DataFrame) -> pl.DataFrame:
-    """Jobs sorted by `SORT_KEY`; those of a file are, and to copy them would take as much memory again."""
-    order = frame.select(pl.arg_sort_by(*SORT_KEY, maintain_order=True)).to_series()
-    return frame if order.is_sorted() else frame[order]
-
-
-def _gang_sizes(frame: pl.DataFrame) -> IntArray:
-    sizes: IntArray = frame.select(gang_tasks()).to_series().to_numpy(writable=True)
-    return sizes
-
-
-def _demand(frame: pl.DataFrame, tasks: IntArray, resource: str) -> IntArray:
-    """Quanta of a resource per task, shape (J,)."""
-    if resource == "gpu":
-        amount: FloatArray = frame["num_gpus"].to_numpy() / tasks
-    elif resource in _PER_TASK:
-        amount = frame[_PER_TASK[resource]].fill_null(0).to_numpy()
-    else:
-        return np.zeros(frame.height, np.int64)
-    return demand_quanta(amount, resource)
-
-
-def _or_none(column: pl.Series) -> pl.Series | None:
-    return None if column.null_count() == len(column) else column
-
-
-def _priorities(column: pl.Series) -> IntArray | None:
-    return None if column.null_count() == len(column) else column.fill_null(0).to_numpy(writable=True)

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import UnknownNameError
-from workloads.meter import Meter
+from workloads.progress import Meter
 
 REJECT_SCHEMA: dict[str, pl.DataType] = {
     "source": pl.String(),

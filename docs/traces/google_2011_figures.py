@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
-from ray_sim.workloads.synthetic.google_profile import GOOGLE, MOST_TASKS
+from ray_sim.workloads.synthetic.trace_profile import GOOGLE, MOST_TASKS
 
 TRACE_BEGINS_S = 600
 """Trace time of the first second that is recorded."""

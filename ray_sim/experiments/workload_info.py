@@ -14,9 +14,8 @@ from ray_sim.model.arguments import expect
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.html import facts_html
 from ray_sim.reports.bars import bar, sparkline
-from workloads.describe import DAY_S, Bin, WorkloadDescription
+from workloads.describe import DAY_S, Bin, Workload, WorkloadDescription
 from workloads.sources import Source
-from workloads.workload import Workload
 
 BAR_WIDTH = 40
 """Largest width of a bar, and of a line over time, in characters."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from ray_sim.engine.contract import Policy
 from ray_sim.model.errors import InvalidScenarioError
-from workloads.workload import Workload
+from workloads.describe import Workload
 
 
 def plain(value: object) -> object:

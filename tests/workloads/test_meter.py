@@ -10,8 +10,8 @@ import pytest
 from tests.damaged import GOOD
 from workloads import rows, store
 from workloads.convert import convert
-from workloads.formats.google import event_buckets
-from workloads.meter import Meter
+from workloads.formats.google import trace_reader
+from workloads.progress import Meter
 from workloads.trace_format import ConvertOptions
 
 Told = list[tuple[int, int, str]]
@@ -151,7 +151,7 @@ def _log(folder: Path) -> list[Path]:
 def test_the_bar_ends_at_its_total_with_files_that_hold_no_jobs_and_with_buckets(
     name: str, write: Callable[[Path], list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_buckets, "BUCKET_BYTES", 300)
+    monkeypatch.setattr(trace_reader, "BUCKET_BYTES", 300)
     told: Told = []
     convert(name, write(tmp_path), tmp_path / "w.parquet", progress=lambda *now: told.append(now))
     reading = {what for _, _, what in told if what.startswith("reading")}

@@ -6,9 +6,17 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from workloads.schema import BY_NAME, COLUMNS, SCHEMA, SORT_KEY, Column, ColumnOrigin, with_all_columns
-from workloads.statement_columns import STATEMENT_COLUMNS
-from workloads.training_columns import TRAINING_COLUMNS
+from workloads.schema import (
+    BY_NAME,
+    COLUMNS,
+    SCHEMA,
+    SORT_KEY,
+    STATEMENT_COLUMNS,
+    TRAINING_COLUMNS,
+    Column,
+    ColumnOrigin,
+    with_all_columns,
+)
 
 GUIDE = Path(__file__).parents[2] / "docs" / "workloads.md"
 

@@ -16,9 +16,10 @@ from ray_sim.model.units import seconds_to_us
 from ray_sim.model.value_function import parse_value
 from workloads.checks import check_frame
 from workloads.convert import convert
+from workloads.job_table import frame_to_table
 from workloads.provenance import Counts, Provenance
 from workloads.realisation import DAY_S, resample_days, scale_load
-from workloads.store import frame_to_table, load_workload, read_frame, write_workload
+from workloads.store import load_workload, read_frame, write_workload
 from workloads.trace_format import ConvertOptions
 
 Jobs = Callable[..., pl.DataFrame]

@@ -27,11 +27,11 @@ from workloads.announcements.durations import (
     scores,
 )
 from workloads.announcements.profile import AnnouncementDraws, ValueDraws
-from workloads.job_profiles import UTILITY
+from workloads.job_table import UTILITY
 from workloads.progress import Progress, silent
 from workloads.provenance import Counts, Provenance, SourceFile
-from workloads.schema import SCHEMA
-from workloads.statement_columns import STATEMENT_COLUMNS, births_s
+from workloads.realisation import births_s
+from workloads.schema import SCHEMA, STATEMENT_COLUMNS
 from workloads.training.draws import choose, numbers
 
 VERSION = "1"

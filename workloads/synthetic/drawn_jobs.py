@@ -24,15 +24,15 @@ from workloads.schema import with_all_columns
 from workloads.synthetic.arrivals import ArrivalKind, alternating, poisson
 from workloads.synthetic.horizon_request import HorizonRequest
 from workloads.synthetic.synth import Drawn, check_seed
-from workloads.training.draws import Uniform
-from workloads.training.family_columns import FamilyColumns, columns_by_family, plain_columns
-from workloads.training.profile import FOLLOWING, SOLVED, Family, TrainingDraws
-from workloads.training.reference_servers import (
+from workloads.training.bundles import (
     any_reason,
     infeasible_on_reference,
     reference_rates,
     shortest_s,
 )
+from workloads.training.draws import Uniform
+from workloads.training.enrich_columns import FamilyColumns, columns_by_family, plain_columns
+from workloads.training.profile import FOLLOWING, SOLVED, Family, TrainingDraws
 
 VERSION = "1"
 """Changes when the same arguments draw other jobs."""

@@ -19,11 +19,8 @@ from workloads.schema import with_all_columns
 from workloads.sources import Source, name_of
 from workloads.store import read_frame
 from workloads.synthetic.arrivals import DAY_S, MAX_JOBS, ArrivalKind, observed
-from workloads.synthetic.fit import chance_distance, fit, goodness_of_fit, left_out
-from workloads.synthetic.google_profile import GOOGLE
-from workloads.synthetic.job_model import JobModel
-from workloads.synthetic.philly_profile import PHILLY
-from workloads.synthetic.trace_profile import Profile
+from workloads.synthetic.job_model import JobModel, chance_distance, fit, goodness_of_fit, left_out
+from workloads.synthetic.trace_profile import GOOGLE, PHILLY, Profile
 
 PROFILES: dict[str, Profile] = {profile.name: profile for profile in (PHILLY, GOOGLE)}
 """Every profile by its name."""

@@ -20,19 +20,18 @@ from workloads.checks import refuse_absurd
 from workloads.progress import Progress, silent
 from workloads.provenance import Counts, Provenance, SourceFile
 from workloads.schema import SCHEMA
-from workloads.training.bundles import infeasible_bundles
-from workloads.training.draws import draw_range
-from workloads.training.enrich_columns import drawn_columns
-from workloads.training.profile import BY_ROW, GIVEN, SOLVED, TrainingDraws
-from workloads.training.reference_servers import (
+from workloads.training.bundles import (
     any_reason,
     bundles_of,
+    infeasible_bundles,
     infeasible_on_reference,
     reference_rates,
     shortest_s,
     traced_rates,
 )
-from workloads.training.view_columns import with_view_columns
+from workloads.training.draws import draw_range
+from workloads.training.enrich_columns import drawn_columns, with_view_columns
+from workloads.training.profile import BY_ROW, GIVEN, SOLVED, TrainingDraws
 
 VERSION = "3"
 """Changes when the same arguments draw other numbers."""

@@ -10,10 +10,9 @@ from typing import Literal
 from ray_sim.model.errors import UnknownNameError
 from ray_sim.model.job import Exchange
 from ray_sim.model.units import QUANTA_PER_UNIT
-from workloads.job_profiles import CHUNK, LOSS, TRAINING, UTILITY
-from workloads.schema import BY_NAME
+from workloads.job_table import CHUNK, LOSS, TRAINING, UTILITY
+from workloads.schema import BY_NAME, LEAST, TRAINING_COLUMNS
 from workloads.training.draws import Constant, Draw, Mixture, Multiple, Uniform, draw_range, parse_draw
-from workloads.training_columns import LEAST, TRAINING_COLUMNS
 
 FOLLOWING = ("model", "num_workers", "num_ps")
 """Derived columns: the family's name, workers by the row's GPUs, parameter servers by the ratio."""

@@ -32,8 +32,9 @@ from workloads.announcements.durations import (
 )
 from workloads.announcements.profile import History, ValueKind
 from workloads.checks import check_frame
+from workloads.job_table import frame_to_table
 from workloads.layers.fill import EnrichmentLayer, fill_file
-from workloads.store import frame_to_table, read_provenance, write_workload
+from workloads.store import read_provenance, write_workload
 from workloads.synthetic.synth import synth
 from workloads.training.draws import Constant
 

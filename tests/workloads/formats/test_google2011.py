@@ -30,7 +30,7 @@ from tests.google2011 import (
     task_line,
 )
 from workloads import rows
-from workloads.formats.google import event_buckets
+from workloads.formats.google import trace_reader
 from workloads.formats.google.trace2011 import FORMAT
 from workloads.store import load_workload, read_frame, read_provenance
 from workloads.trace_format import Censored, RowKind, RunTime
@@ -329,7 +329,7 @@ def test_buckets_and_parts_make_no_difference(folder: Folder, monkeypatch: pytes
         assert one.rejects is not None
         jobs, rejects = one.out.read_bytes(), pl.read_parquet(one.rejects)
         with monkeypatch.context() as patched:
-            patched.setattr(event_buckets, "BUCKET_BYTES", 10_000)
+            patched.setattr(trace_reader, "BUCKET_BYTES", 10_000)
             patched.setattr(rows, "PART_ROWS", 20)
             folder.convert(run_time=rule, censored=Censored.RESAMPLE)
         assert one.out.read_bytes() == jobs

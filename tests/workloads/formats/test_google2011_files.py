@@ -22,7 +22,7 @@ from tests.google2011 import (
     task_line,
 )
 from workloads import rows
-from workloads.formats.google import event_buckets
+from workloads.formats.google import trace_reader
 from workloads.store import read_frame
 
 
@@ -48,7 +48,7 @@ def test_the_folder_for_temporary_files_may_have_any_name(
     odd = tmp_path / "[a] *b"
     odd.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(odd))
-    monkeypatch.setattr(event_buckets, "BUCKET_BYTES", 100)
+    monkeypatch.setattr(trace_reader, "BUCKET_BYTES", 100)
     monkeypatch.setattr(rows, "PART_ROWS", 1)
     folder.write("task_events", *life(*FINISHED), *life(*FINISHED, job=8))
     assert folder.convert().kept == 2

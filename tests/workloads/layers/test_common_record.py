@@ -31,8 +31,8 @@ from tests.training import rows
 from tests.training_profiles import philly
 from tests.worlds import cluster_of
 from workloads.announcements.announce import announce
+from workloads.job_table import frame_to_table
 from workloads.layers.fill import fill
-from workloads.store import frame_to_table
 from workloads.training.enrich import enrich
 
 RESOURCES = ("gpu", "cpu", "memory_gib", "disk_gib")

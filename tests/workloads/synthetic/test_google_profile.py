@@ -18,8 +18,8 @@ from workloads.checks import check_frame
 from workloads.convert import convert
 from workloads.store import read_frame
 from workloads.synthetic.arrivals import ArrivalKind
-from workloads.synthetic.google_profile import GOOGLE
 from workloads.synthetic.synth import synth
+from workloads.synthetic.trace_profile import GOOGLE
 from workloads.trace_format import Censored, ConvertOptions, RowKind
 
 ROOT = Path(__file__).parents[3]

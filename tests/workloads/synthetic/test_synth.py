@@ -15,8 +15,8 @@ from workloads.checks import check_frame
 from workloads.convert import convert
 from workloads.store import read_frame
 from workloads.synthetic.arrivals import DAY_S, WEEK_S
-from workloads.synthetic.philly_profile import PHILLY
 from workloads.synthetic.synth import synth
+from workloads.synthetic.trace_profile import PHILLY
 
 JOBS = 200_000
 

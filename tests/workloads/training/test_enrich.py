@@ -25,12 +25,12 @@ from ray_sim.model.training_progress import Nic, placement_progress
 from tests.proofs import instances
 from tests.training import rows
 from tests.training_profiles import PROFILES, SMALL, Jobs, of_yaml, philly
-from workloads.job_profiles import role_demand
+from workloads.job_table import frame_to_table, role_demand
 from workloads.layers.fill import EnrichmentLayer, fill_file
 from workloads.provenance import Counts, Provenance
 from workloads.realisation import Window, cut_window, resample_days
 from workloads.schema import SCHEMA, with_all_columns
-from workloads.store import frame_to_table, load_workload, read_frame, read_provenance, write_workload
+from workloads.store import load_workload, read_frame, read_provenance, write_workload
 from workloads.training.enrich import enrich
 
 STEP_TIME = ["harmony_types", "optimus_nine_models", "pd_ors"]

@@ -16,7 +16,6 @@ from pathlib import Path
 import polars as pl
 
 from workloads.formats.google.conversion import trace_format
-from workloads.formats.google.event_lines import EventField, EventFile, EventTable, typed_events
 from workloads.formats.google.event_records import read_records
 from workloads.formats.google.events import (
     AFTER_END_US,
@@ -25,9 +24,13 @@ from workloads.formats.google.events import (
     MAX_ID,
     TASK,
     TIME,
+    EventField,
+    EventFile,
+    EventTable,
     TraceLayout,
     code,
     norm,
+    typed_events,
 )
 
 ALLOC_SET = 1

@@ -24,7 +24,7 @@ from workloads.checks import (
     number_reason,
 )
 from workloads.formats.text import TextSource, open_text, read_rows, reject_frame
-from workloads.meter import Meter
+from workloads.progress import Meter
 from workloads.rows import height, repeats
 from workloads.schema import BY_NAME
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat

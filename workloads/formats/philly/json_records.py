@@ -16,7 +16,7 @@ from typing import NamedTuple, TextIO
 
 from ray_sim.model.errors import InvalidWorkloadError
 from workloads.files import open_unpacked
-from workloads.formats.packed import check_text
+from workloads.formats.text import check_text
 
 CHUNK = 2**20
 """Characters read at a time."""
