@@ -189,12 +189,7 @@ def check_values(frame: pl.DataFrame, source: str) -> None:
 
 
 def refuse_absurd(frame: pl.DataFrame, names: Iterable[str], advice: str) -> None:
-    """Raise where a derived number exceeds the maximum of its column.
-
-    Raises
-    ------
-    InvalidWorkloadError : names the column, the first such job and its value, and ends with ``advice``
-    """
+    """Raise InvalidWorkloadError where a derived number exceeds the maximum of its column."""
     for name in names:
         most = BY_NAME[name].maximum
         beyond = frame.filter(pl.col(name) > most)

@@ -177,12 +177,7 @@ def _most_common(status: pl.Series) -> dict[str, int]:
 
 
 def cut_window(frame: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """The jobs submitted in the window, at the times they have.
-
-    Raises
-    ------
-    InvalidWorkloadError : there are none
-    """
+    """The jobs submitted in the window, at least one, at the times they have."""
     jobs = frame.filter(window.holds(pl.col("submit_s")))
     if jobs.is_empty():
         submit_s = frame["submit_s"].to_numpy()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,20 +43,13 @@ class SpilledRows:
         self._files: list[Path] = []
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Add rows with the columns of those before.
-
-        Raises
-        ------
-        InvalidInputError : there is no room for them
-        """
+        """Add rows with the columns of those before; raises InvalidInputError where there is no room."""
         self._held.append(frame)
         if sum(held.height for held in self._held) < PART_ROWS:
             return
         path = self._folder / f"{self._name}-{len(self._files)}.parquet"
-        try:
+        with _needing_room(self._folder):
             pl.concat(self._held).write_parquet(path, compression="lz4", row_group_size=GROUP_ROWS)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise no_room(self._folder, error) from error
         self._files.append(path)
         self._held = []
 
@@ -66,28 +60,25 @@ class SpilledRows:
 
 
 def computed(rows: pl.LazyFrame, count: int, folder: Path, name: str) -> pl.LazyFrame:
-    """The ``count`` rows, computed once: in memory while they are few, else in a file of a folder.
-
-    Raises
-    ------
-    InvalidInputError : there is no room for them
-    """
+    """The ``count`` rows, computed once: in memory while they are few, else in a file of a folder."""
     if count <= PART_ROWS:
         return rows.collect(engine="streaming").lazy()
     path = folder / f"{name}.parquet"
-    try:
+    with _needing_room(folder):
         rows.sink_parquet(path, compression="lz4", row_group_size=GROUP_ROWS)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise no_room(folder, error) from error
     return pl.scan_parquet(path, glob=False)
 
 
-def no_room(folder: Path, error: Exception) -> InvalidInputError:
-    """The error of a temporary file that cannot be written."""
-    return InvalidInputError(
-        f"{folder}: rows cannot be kept there ({error}); make some room, or name another folder for"
-        " temporary files in TMPDIR"
-    )
+@contextmanager
+def _needing_room(folder: Path) -> Iterator[None]:
+    """Convert exceptions of writing a temporary file to an error that names the folder."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InvalidInputError(
+            f"{folder}: rows cannot be kept there ({error}); make some room, or name another folder for"
+            " temporary files in TMPDIR"
+        ) from error
 
 
 def height(rows: pl.LazyFrame) -> int:
@@ -108,43 +99,42 @@ def repeated(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
 
 
 class PartitionedRows:
-    """Rows in files of a folder of their own, by the number of their part; one part is read at a time."""
+    """Rows by the number of their part, of which one is read at a time.
+
+    A single part stays in memory; several are in files of a folder of their own.
+    """
 
     def __init__(self, folder: Path, parts: int) -> None:
+        self.parts = parts
         self._folder = folder
+        self._held: list[pl.DataFrame] = []
         # Of each part a batch waits in memory to be written: PART_ROWS rows in all.
         self._batch_rows = max(_LEAST_BATCH_ROWS, PART_ROWS // parts)
         self._added = 0
 
     def add(self, rows: pl.LazyFrame, part: pl.Expr) -> None:
-        """Store rows in one pass over them.
-
-        Parameters
-        ----------
-        part : number of the part of each row, from 0
-
-        Raises
-        ------
-        InvalidInputError : there is no room for them
-        """
+        """Store rows by their ``part``, from 0, in one pass; raises InvalidInputError without room."""
+        if self.parts == 1:
+            self._held.append(rows.collect(engine="streaming"))
+            return
         target = pl.PartitionBy(self._folder / f"{self._added:08}", key="part", include_key=False)
         self._added += 1
         numbered = rows.with_columns(part=part)
-        try:
+        with _needing_room(self._folder.parent):
             numbered.sink_ipc(target, mkdir=True, compression="lz4", record_batch_size=self._batch_rows)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise no_room(self._folder.parent, error) from error
 
     def is_empty(self) -> bool:
         """Whether no row was stored."""
-        return not any(self._folder.glob("*/part=*/*"))
+        return not self._held and not any(self._folder.glob("*/part=*/*"))
 
     def scan(self) -> pl.LazyFrame:
         """All rows stored, lazily; at least one row must have been stored."""
-        return self._scan("*")
+        return pl.concat(self._held).lazy() if self._held else self._scan("*")
 
     def read(self, part: int) -> pl.DataFrame | None:
         """The rows of one part, in the order added; None without any."""
+        if self._held:
+            return pl.concat(self._held)
         if not any(self._folder.glob(f"*/part={part}/*")):
             return None
         return self._scan(str(part)).collect()
@@ -212,9 +202,6 @@ def _part_count(count: int) -> int:
 
 def _parted(rows: pl.LazyFrame, part: pl.Expr, parts: int, folder: Path) -> Iterator[pl.DataFrame]:
     """Yield the rows of each part, in their order; ``folder`` is theirs, and removed at the end."""
-    if parts == 1:
-        yield rows.collect(engine="streaming")
-        return
     stored = PartitionedRows(folder, parts)
     stored.add(rows, part)
     for number in range(parts):

@@ -90,23 +90,13 @@ def open_source(source: Source, error: type[InvalidInputError]) -> Iterator[IO[b
 
 
 def require_regular(path: Path, error: type[InvalidInputError]) -> None:
-    """Raise unless ``path`` is absent or a regular file: reading a device or a pipe may never end.
-
-    Raises
-    ------
-    error
-    """
+    """Raise ``error`` unless ``path`` is absent or a regular file: a device or a pipe may never end."""
     if path.exists() and not path.is_file():
         raise error(f"{path}: not a file; give the file itself, no folder, device or pipe")
 
 
 def check_url(url: str, error: type[InvalidInputError]) -> None:
-    """Raise for a URL of an unknown scheme, with a password or a key in it, or with a fragment.
-
-    Raises
-    ------
-    error
-    """
+    """Raise ``error`` for a URL of an unknown scheme, with a password or a key in it, or with a fragment."""
     place, hash_sign, _ = url.partition("#")
     if hash_sign:
         raise error(
@@ -124,12 +114,7 @@ def check_url(url: str, error: type[InvalidInputError]) -> None:
 
 
 def local_path(source: str) -> Path:
-    """The path of a file of this machine.
-
-    Raises
-    ------
-    InvalidInputError : it is a URL
-    """
+    """The path of a file of this machine; raises InvalidInputError for a URL."""
     if is_url(source):
         place = without_secrets(source.partition("#")[0])
         raise InvalidInputError(f"{place}: only a file of this machine can be read here; fetch it first")
@@ -205,12 +190,7 @@ class TimeLimit:
 
     @classmethod
     def of_environment(cls, url: str, error: type[InvalidInputError]) -> TimeLimit:
-        """The limit that the user has set, see `TIMEOUT_VARIABLE`.
-
-        Raises
-        ------
-        error : it is no number of seconds in the range
-        """
+        """The limit that the user has set in `TIMEOUT_VARIABLE`; raises ``error`` if it is out of range."""
         text = os.environ.get(TIMEOUT_VARIABLE, str(TIMEOUT_S))
         try:
             seconds = float(text)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import polars as pl
 import pyarrow as pa
@@ -26,13 +26,7 @@ from workloads.job_table import frame_to_table
 from workloads.progress import Portions, untold
 from workloads.provenance import Provenance
 from workloads.rows import in_order, slices_in_order
-from workloads.schema import (
-    COLUMNS,
-    SCHEMA,
-    SCHEMA_VERSION,
-    ColumnOrigin,
-    with_all_columns,
-)
+from workloads.schema import COLUMNS, SCHEMA, SCHEMA_VERSION, ColumnOrigin, with_all_columns
 from workloads.sources import Source, open_source
 
 METADATA_KEY = "ray_sim"
@@ -163,13 +157,10 @@ def read_frame(path: Source) -> pl.DataFrame:
     InvalidWorkloadError : missing, empty, no Parquet, truncated, or breaking the schema
     """
     read_provenance(path)
-    try:
-        with open_source(path, InvalidWorkloadError) as file:
-            table = _opened(file, path).read()
+    with _opened(path) as file:
+        table = file.read()
         table.validate(full=True)
         frame = _frame(table)
-    except _READ_ERRORS as error:
-        raise _unreadable(path, error) from error
     check_frame(frame, str(path))
     return with_all_columns(frame)
 
@@ -181,18 +172,10 @@ def read_some(path: Source, *, gaps: bool) -> pl.DataFrame:
     ----------
     gaps : take the first job, and one for each column that is null for some jobs only; else the one with the
         fewest nulls
-
-    Raises
-    ------
-    InvalidWorkloadError : as `read_frame`, for the jobs that are looked at
     """
     read_provenance(path)
-    try:
-        with open_source(path, InvalidWorkloadError) as file:
-            source = _opened(file, path)
-            frame = _frame(source.read_row_group(0) if source.num_row_groups else source.read())
-    except _READ_ERRORS as error:
-        raise _unreadable(path, error) from error
+    with _opened(path) as file:
+        frame = _frame(file.read_row_group(0) if file.num_row_groups else file.read())
     check_frame(frame, str(path))
     jobs = with_all_columns(frame)
     if not gaps:
@@ -203,24 +186,21 @@ def read_some(path: Source, *, gaps: bool) -> pl.DataFrame:
 
 
 def read_columns(path: Source, names: Sequence[str]) -> pl.DataFrame:
-    """Those of these columns that a workload file has, for all jobs, in its order; values are not checked.
+    """Those of these columns that a workload file has, for all jobs, in its order; values are not checked."""
+    with _opened(path, names) as file:
+        return _frame(file.read(columns=list(names)))
 
-    Raises
-    ------
-    InvalidWorkloadError : missing, no Parquet, or damaged in these columns
-    """
+
+@contextmanager
+def _opened(path: Source, names: Sequence[str] = tuple(SCHEMA)) -> Iterator[pq.ParquetFile]:
+    """The file of a workload, whose columns of these names fit into memory; names it in errors of reading."""
     try:
-        with open_source(path, InvalidWorkloadError) as file:
-            return _frame(_opened(file, path, names).read(columns=list(names)))
+        with open_source(path, InvalidWorkloadError) as stream:
+            file = pq.ParquetFile(stream, page_checksum_verification=True)
+            _require_memory(file, names, path)
+            yield file
     except _READ_ERRORS as error:
         raise _unreadable(path, error) from error
-
-
-def _opened(file: IO[bytes], path: Source, names: Sequence[str] = tuple(SCHEMA)) -> pq.ParquetFile:
-    """The file of a workload, whose columns of these names fit into memory."""
-    source = pq.ParquetFile(file, page_checksum_verification=True)
-    _require_memory(source, names, path)
-    return source
 
 
 def available_bytes() -> int:
@@ -233,12 +213,7 @@ def available_bytes() -> int:
 
 
 def _require_memory(file: pq.ParquetFile, names: Collection[str], source: Source) -> None:
-    """Raise unless memory holds the columns of these names; repeated values take next to nothing in a file.
-
-    Raises
-    ------
-    InvalidWorkloadError
-    """
+    """Raise unless memory holds these columns; repeated values take next to nothing in a file."""
     rows, types = file.metadata.num_rows, [each.type for each in file.schema_arrow if each.name in names]
     needed, available = _COPIES * rows * sum(map(_value_bytes, types)), available_bytes()
     if needed > available:
@@ -308,12 +283,7 @@ def _unreadable(path: Source, error: Exception) -> InvalidWorkloadError:
 
 
 def load_workload(path: Source, resources: Sequence[str] = ("gpu",)) -> JobTable:
-    """A workload file as a `JobTable` with one demand column per resource of the cluster.
-
-    Raises
-    ------
-    InvalidWorkloadError : see `read_frame`
-    """
+    """A workload file as a `JobTable` with one demand column per resource; see `read_frame`."""
     table = frame_to_table(read_frame(path), resources)
     # Arrow would keep what the file took, some 200 MB at a million jobs, until the process ends.
     pa.default_memory_pool().release_unused()

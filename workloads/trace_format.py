@@ -66,12 +66,7 @@ class Censored(StrEnum):
 
 
 def choose(kind: type[_Choice], option: str, name: str) -> _Choice:
-    """Member of an enumeration by its name.
-
-    Raises
-    ------
-    UnknownNameError : no such choice
-    """
+    """Member of an enumeration by its name; raises UnknownNameError for another."""
     try:
         return kind(name)
     except ValueError as error:

@@ -23,10 +23,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "workloads.md"
 
 def columns_markdown(layer: ColumnOrigin) -> str:
     """The table of a layer's columns that the guide must hold."""
-    lines = [
-        "| column | type | unit | range | null means | meaning |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = ["| column | type | unit | range | null means | meaning |", "|---|---|---|---|---|---|"]
     for column in (each for each in COLUMNS if each.layer == layer):
         cells = (
             f"`{column.name}`",

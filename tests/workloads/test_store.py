@@ -248,12 +248,7 @@ def test_gang_rule(jobs: Jobs) -> None:
 
 
 def test_demands_are_per_task_and_zero_where_the_workload_says_nothing(jobs: Jobs) -> None:
-    frame = jobs(
-        2,
-        num_gpus=[2.0, 1.0],
-        cpu_per_task=[1.5, None],
-        memory_gib_per_task=[0.5, None],
-    )
+    frame = jobs(2, num_gpus=[2.0, 1.0], cpu_per_task=[1.5, None], memory_gib_per_task=[0.5, None])
     table = frame_to_table(frame, ("memory_gib", "gpu", "disk_gib", "cpu", "fpga"))
     assert table.resources == ("memory_gib", "gpu", "disk_gib", "cpu", "fpga")
     # 0.5 GiB = 512 MiB; 1 GPU = 1000 milli; 1.5 cores = 1500 milli. A task's share is the column's own.

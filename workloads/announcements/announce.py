@@ -217,10 +217,6 @@ def _utility_values(frame: pl.DataFrame, draws: ValueDraws, lead_s: FloatArray) 
 
     It ends where it falls below `LEAST_WORTH`, the least positive value of the model, or at
     ``most_after_due_s`` after the due time, if that is sooner.
-
-    Raises
-    ------
-    InvalidWorkloadError : a job has no utility
     """
     lacking = [name for name in UTILITY if frame[name].null_count()]
     if lacking:

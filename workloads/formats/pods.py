@@ -8,7 +8,6 @@ docs/traces/gpu-pods.md lists its oddities and the rule for each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -64,8 +63,8 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
         names = ", ".join(str(path) for path in paths)
         raise InvalidWorkloadError(f"{names}: no list of pods; name one with the columns {', '.join(HEADER)}")
     meter.expect(meter.all_bytes)  # rows are compared after they are read
-    nodes = read_nodes(node_lists, meter) if node_lists else None
-    if options.cluster and nodes is None:
+    cluster, node_warnings = read_nodes(node_lists, meter) if node_lists else (None, ())
+    if options.cluster and cluster is None:
         raise InvalidWorkloadError("no list of nodes given, so there is no cluster to write; name it too")
     rows = read_rows(pods, _query, folder, meter).with_columns(trace_order="row")  # over all files
     rows, replaced = keep_best(rows, folder, meter.step(meter.all_bytes, "comparing rows"))
@@ -82,8 +81,8 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
         rejects=reject_frame(pods, rows).lazy(),
         read=height(rows),
         notes={**{name: int(count) for name, count in notes.items()}, **replaced.notes()},
-        warnings=(*_warnings(pods, nodes), *replaced.warnings()),
-        cluster=nodes.cluster if nodes and options.cluster else None,
+        warnings=(*_ignored(pods), *node_warnings, *replaced.warnings()),
+        cluster=cluster if options.cluster else None,
     )
 
 
@@ -143,10 +142,9 @@ def _reasons() -> list[pl.Expr]:
     ]
 
 
-def _warnings(pods: Sequence[TextSource], nodes: NodeList | None) -> tuple[str, ...]:
+def _ignored(pods: Sequence[TextSource]) -> list[str]:
     ignored = {name for source in pods for name in source.header} - {*HEADER, *OPTIONAL}
-    found = [f"ignored columns: {', '.join(sorted(ignored))}"] if ignored else []
-    return (*found, *(nodes.warnings if nodes else ()))
+    return [f"ignored columns: {', '.join(sorted(ignored))}"] if ignored else []
 
 
 NODE_HEADER = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
@@ -158,21 +156,13 @@ _MAXIMA = {"gpu": "num_gpus", "cpu": "cpu_per_task", "memory_gib": "memory_gib_p
 """Workload column with the same bounds, by our resource."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeList:
-    """Nodes as servers."""
-
-    cluster: Cluster
-    warnings: tuple[str, ...]
-
-
 def is_node_list(source: TextSource) -> bool:
     """Whether a table is of nodes and not of pods."""
     return set(NODE_HEADER) <= set(source.header)
 
 
-def read_nodes(sources: Sequence[TextSource], meter: Meter) -> NodeList:
-    """Read node lists; rows that are no nodes are left out, with a warning.
+def read_nodes(sources: Sequence[TextSource], meter: Meter) -> tuple[Cluster, tuple[str, ...]]:
+    """Read node lists as a cluster; rows that are no nodes are left out, with a warning.
 
     Raises
     ------
@@ -189,7 +179,7 @@ def read_nodes(sources: Sequence[TextSource], meter: Meter) -> NodeList:
         raise InvalidWorkloadError(f"{names}: no row is a node with a name and amounts; check the file")
     left_out = rows.height - sound.height
     warning = f"node list: {left_out} rows without a name and amounts, or of a node again, are left out"
-    return NodeList(_cluster(sound), (warning,) if left_out else ())
+    return _cluster(sound), (warning,) if left_out else ()
 
 
 def _node_query(source: TextSource) -> pl.LazyFrame:

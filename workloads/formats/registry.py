@@ -34,13 +34,7 @@ FORMATS: dict[str, TraceFormat] = {
 
 
 def find_format(name: str) -> TraceFormat:
-    """Trace format of a name in `FORMATS`, or of a user's own as `module:NAME`.
-
-    Raises
-    ------
-    UnknownNameError : no such format
-    InvalidInputError : the user's own cannot be imported, or is none
-    """
+    """Trace format of a name in `FORMATS`, or of a user's own as `module:NAME`, see `own_format`."""
     if ":" in name:
         return own_format(name)
     if name not in FORMATS:

@@ -112,12 +112,7 @@ class TextSource:
         )
 
     def collect(self, lazy: pl.LazyFrame) -> pl.DataFrame:
-        """Run a query on this file, in batches.
-
-        Raises
-        ------
-        InvalidWorkloadError : not UTF-8, or a truncated or damaged gzip file
-        """
+        """Run a query on this file, see `collect_text`."""
         return collect_text(self.path, lazy)
 
     def spill(self, lazy: pl.LazyFrame, path: Path) -> pl.LazyFrame:

@@ -24,12 +24,7 @@ from workloads.schema import with_all_columns
 from workloads.synthetic.arrivals import ArrivalKind, alternating, poisson
 from workloads.synthetic.horizon_request import HorizonRequest
 from workloads.synthetic.synth import Drawn, check_seed
-from workloads.training.bundles import (
-    any_reason,
-    infeasible_on_reference,
-    reference_rates,
-    shortest_s,
-)
+from workloads.training.bundles import any_reason, infeasible_on_reference, reference_rates, shortest_s
 from workloads.training.draws import Uniform
 from workloads.training.enrich_columns import FamilyColumns, columns_by_family, plain_columns
 from workloads.training.profile import FOLLOWING, SOLVED, Family, TrainingDraws

@@ -34,12 +34,7 @@ SLOT_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class DrawRequest:
-    """Options of a draw.
-
-    Raises
-    ------
-    InvalidInputError : a number out of range
-    """
+    """Options of a draw; raises InvalidInputError for a number out of range."""
 
     jobs: int
     """Number of jobs, 1 to `MAX_JOBS`."""
@@ -151,11 +146,6 @@ def synth(
     profile : one of `PROFILES`
     seed : >= 0
     jobs, load_scale, arrivals, slot_s : see `DrawRequest`
-
-    Raises
-    ------
-    UnknownNameError : no such profile
-    InvalidInputError : a number out of range
     """
     drawn = synth_profile(profile, DrawRequest(jobs, load_scale, arrivals, slot_s), seed)
     return drawn.frame, drawn.provenance
@@ -237,12 +227,7 @@ def check_arrivals(profile: str, kind: ArrivalKind | None) -> None:
 
 
 def profile_model(name: str) -> JobModel:
-    """The distributions of a profile.
-
-    Raises
-    ------
-    UnknownNameError : no such profile
-    """
+    """The distributions of a profile; raises UnknownNameError for another name."""
     if name not in PROFILES:
         raise UnknownNameError("workload profile", name, PROFILES)
     return PROFILES[name].model()

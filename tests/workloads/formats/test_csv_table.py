@@ -362,10 +362,7 @@ time_format: 3
         ("columns: {submit_s: a, submit_s: b}", "key 'submit_s' appears twice"),
         ("columns: {submit_s: [", "is not valid YAML: line 2"),
         ("? [a]\n: b", "is not valid YAML: line 1"),
-        (
-            "!!python/object/apply:os.getcwd []",
-            "python/object/apply:os.getcwd' are not allowed",
-        ),
+        ("!!python/object/apply:os.getcwd []", "python/object/apply:os.getcwd' are not allowed"),
         ("a: &a [x]\nb: *a", "aliases are not allowed"),
         (
             "columns: {submit_s: submit}",

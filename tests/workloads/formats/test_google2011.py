@@ -273,9 +273,7 @@ def test_a_job_is_a_gang_of_its_largest_tasks(folder: Folder) -> None:
     columns = ("job_id", "group_id", "num_tasks", "cpu_norm_per_task", "memory_norm_per_task")
     times = ("submit_s", "wait_s", "duration_s", "status")
     # First submission 601, first start 603, last end 650.
-    assert folder.rows(*columns, *times, rows=RowKind.JOB) == [
-        ("7", None, 2, 0.2, 0.3, 601, 2, 47, "KILL"),
-    ]
+    assert folder.rows(*columns, *times, rows=RowKind.JOB) == [("7", None, 2, 0.2, 0.3, 601, 2, 47, "KILL")]
 
 
 def test_a_jobs_life_comes_from_the_job_events_where_there_are_some(folder: Folder) -> None:

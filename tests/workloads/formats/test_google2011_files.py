@@ -10,17 +10,7 @@ import polars as pl
 import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
-from tests.google2011 import (
-    EVICTED,
-    FINISH,
-    FINISHED,
-    LINE,
-    SCHEDULE,
-    SUBMIT,
-    Folder,
-    life,
-    task_line,
-)
+from tests.google2011 import EVICTED, FINISH, FINISHED, LINE, SCHEDULE, SUBMIT, Folder, life, task_line
 from workloads import rows
 from workloads.formats.google import trace_reader
 from workloads.store import read_frame

@@ -396,10 +396,7 @@ def test_a_table_tells_what_a_training_profile_lacks() -> None:
     frame = frame.with_columns(batch=pl.when(pl.col("trace_order") != 1).then("batch"), sample_s=None)
     table = frame_to_table(with_all_columns(frame.with_columns(pl.col("sample_s").cast(pl.Float64))))
     assert table.training is None
-    assert table.gaps["training"] == (
-        "batch: is null for 1 of 3 jobs, first for 1",
-        "sample_s: is missing",
-    )
+    assert table.gaps["training"] == ("batch: is null for 1 of 3 jobs, first for 1", "sample_s: is missing")
 
 
 def test_a_workload_without_training_columns_has_none(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ The traces of 2011 and 2019 differ only in the form of their files, which a `Tra
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -63,14 +62,14 @@ def read(
     if options.cluster:
         trace.require([layout.machines])
     sound, rejected = SpilledRows(folder, "sound"), SpilledRows(folder, "rejected")
-    for rows in _rows(trace, folder, options.rows, rule):
-        selected = select_rows(rows, rule, options.censored)
-        sound.add(selected.sound)
-        rejected.add(selected.rejected)
+    for rows in _rows(trace, options.rows, rule):
+        kept_here, rejected_here = select_rows(rows, rule, options.censored)
+        sound.add(kept_here)
+        rejected.add(rejected_here)
     kept = in_trace_order(sound.scan(), rejected.scan())
     if options.censored == Censored.RESAMPLE:
         kept = resampled(kept, options.seed)
-    machines = _machines(trace) if trace.has(layout.machines) else None
+    cluster = _machines(trace) if trace.has(layout.machines) else None
     rejects, count = trace.rejects(rejected.scan()), height(kept)
     return Parsed(
         jobs=computed(workload_rows(kept), count, folder, "jobs"),
@@ -80,7 +79,7 @@ def read(
         notes=trace.notes(),
         warnings=tuple(trace.warnings),
         seed=options.seed if options.censored == Censored.RESAMPLE else None,
-        cluster=machines.cluster if machines and options.cluster else None,
+        cluster=cluster if options.cluster else None,
     )
 
 
@@ -95,13 +94,13 @@ def _rule(options: ConvertOptions) -> RunTime:
     return RunTime.SPAN
 
 
-def _rows(trace: GoogleTrace, folder: Path, kind: RowKind, rule: RunTime) -> Iterator[pl.DataFrame]:
+def _rows(trace: GoogleTrace, kind: RowKind, rule: RunTime) -> Iterator[pl.DataFrame]:
     """Yield lifecycles or attempts of tasks, bucket by bucket, or all gangs at once."""
-    jobs = _jobs(trace, folder)
+    jobs = _jobs(trace)
     if kind == RowKind.TASK:
-        yield from _tasks(trace, folder, rule)
+        yield from _tasks(trace, rule)
         return
-    frames = [gangs(tasks) for tasks in _tasks(trace, folder, rule)]
+    frames = [gangs(tasks) for tasks in _tasks(trace, rule)]
     sized = pl.concat(frames) if frames else None
     if jobs is not None:
         yield by_job_events(jobs, sized)
@@ -109,9 +108,9 @@ def _rows(trace: GoogleTrace, folder: Path, kind: RowKind, rule: RunTime) -> Ite
         yield sized
 
 
-def _tasks(trace: GoogleTrace, folder: Path, rule: RunTime) -> Iterator[pl.DataFrame]:
+def _tasks(trace: GoogleTrace, rule: RunTime) -> Iterator[pl.DataFrame]:
     """Yield lifecycles of tasks, or their attempts, bucket by bucket."""
-    for events in trace.buckets(trace.layout.tasks, _TASK_COLUMNS, folder):
+    for events in trace.buckets(trace.layout.tasks, _TASK_COLUMNS):
         near = with_neighbours(in_order(events, ["job", "task"]))
         tasks = lifecycles(near, ["job", "task"])
         trace.add_facts(facts_of_tasks(tasks))
@@ -119,11 +118,11 @@ def _tasks(trace: GoogleTrace, folder: Path, rule: RunTime) -> Iterator[pl.DataF
         yield rows.with_columns(until=trace.last_us(trace.layout.tasks))
 
 
-def _jobs(trace: GoogleTrace, folder: Path) -> pl.DataFrame | None:
+def _jobs(trace: GoogleTrace) -> pl.DataFrame | None:
     """Lifecycles of jobs; None without job events."""
     frames = [
         lifecycles(with_neighbours(in_order(events, ["job"])), ["job"])
-        for events in trace.buckets(trace.layout.jobs, _JOB_COLUMNS, folder)
+        for events in trace.buckets(trace.layout.jobs, _JOB_COLUMNS)
     ]
     if not frames:
         return None
@@ -132,12 +131,16 @@ def _jobs(trace: GoogleTrace, folder: Path) -> pl.DataFrame | None:
     return jobs
 
 
-def _machines(trace: GoogleTrace) -> TraceMachines:
+def _machines(trace: GoogleTrace) -> Cluster:
+    """The machines as a cluster; adds counts and a warning about them to the trace."""
     events = trace.collect(trace.layout.machines, _MACHINE_COLUMNS)
-    machines = machines_of(trace.layout.trace, events, trace.machines_used)
-    trace.add_facts(machines.facts)
-    trace.warnings += machines.warnings
-    return machines
+    cluster, facts = machines_of(trace.layout.trace, events, trace.machines_used)
+    trace.add_facts(facts)
+    if unlisted := facts["machines_that_ran_tasks_and_have_no_capacity"]:
+        trace.warnings.append(
+            f"{unlisted} machines ran tasks and have no capacity in machine_events; they are left out"
+        )
+    return cluster
 
 
 def trace_format(version: str, source: str, files: str, layout: TraceLayout) -> TraceFormat:
@@ -158,17 +161,8 @@ RESOURCES = {"cpu": "cpu_norm", "memory": "memory_norm"}
 """Our resource for each capacity of the table; a machine's disk is not in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TraceMachines:
-    """The machines of a trace."""
-
-    cluster: Cluster
-    facts: dict[str, int]
-    warnings: tuple[str, ...]
-
-
-def machines_of(name: str, events: pl.DataFrame, used: Collection[int]) -> TraceMachines:
-    """The cluster that machine events describe, in the order of their first events.
+def machines_of(name: str, events: pl.DataFrame, used: Collection[int]) -> tuple[Cluster, dict[str, int]]:
+    """The cluster that machine events describe, in the order of their first events, and counts of them.
 
     A machine has its largest capacity throughout. It is available from an ADD to a REMOVE; events at time 0
     describe the state before the trace began.
@@ -177,10 +171,6 @@ def machines_of(name: str, events: pl.DataFrame, used: Collection[int]) -> Trace
     ----------
     events : time, machine, event, cpu, memory, place
     used : machines that ran tasks
-
-    Raises
-    ------
-    InvalidWorkloadError : no machine has a capacity
     """
     ordered = events.sort("machine", "time", "place")
     known = pl.struct("cpu", "memory").filter(pl.col("cpu").is_not_null())
@@ -193,7 +183,6 @@ def machines_of(name: str, events: pl.DataFrame, used: Collection[int]) -> Trace
     if sized.is_empty():
         raise InvalidWorkloadError("machine_events: no machine has a capacity; check the files")
     changes, illegal = _changes(ordered.filter(pl.col("machine").is_in(sized["machine"].implode())))
-    unlisted = len(set(used) - set(sized["machine"].to_list()))
     facts = {
         "machines": machines.height,
         "machines_whose_capacity_changed": int((machines["capacities"] > 1).sum()),
@@ -201,10 +190,9 @@ def machines_of(name: str, events: pl.DataFrame, used: Collection[int]) -> Trace
         "machine_events_without_capacity": events["cpu"].null_count(),
         "machine_events_that_change_nothing": illegal,
         "machines_that_ran_tasks": len(used),
-        "machines_that_ran_tasks_and_have_no_capacity": unlisted,
+        "machines_that_ran_tasks_and_have_no_capacity": len(set(used) - set(sized["machine"])),
     }
-    warning = f"{unlisted} machines ran tasks and have no capacity in machine_events; they are left out"
-    return TraceMachines(_cluster(name, sized, changes), facts, (warning,) if unlisted else ())
+    return _cluster(name, sized, changes), facts
 
 
 def _changes(ordered: pl.DataFrame) -> tuple[pl.DataFrame, int]:

@@ -9,7 +9,6 @@ no state.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -282,18 +281,10 @@ def by_job_events(jobs: pl.DataFrame, gangs: pl.DataFrame | None) -> pl.DataFram
     return lived.select(pl.exclude("^.*_of_tasks$"))
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedRows:
-    """Rows split into kept and rejected."""
+def select_rows(rows: pl.DataFrame, rule: RunTime, censored: Censored) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Split rows into kept, with `run_time` in microseconds, and rejected, with their `reason`.
 
-    sound: pl.DataFrame
-    """Kept rows, with `run_time` in microseconds."""
-    rejected: pl.DataFrame
-    """place, job, task where rows are tasks, and reason."""
-
-
-def select_rows(rows: pl.DataFrame, rule: RunTime, censored: Censored) -> SelectedRows:
-    """Split rows into kept and rejected, and set run times; a kept row without an end runs until the trace's.
+    A kept row without an end runs until the trace's. Rejected ones have place, job, and a task's task.
 
     Parameters
     ----------
@@ -326,10 +317,10 @@ def select_rows(rows: pl.DataFrame, rule: RunTime, censored: Censored) -> Select
         pl.col("user").cast(pl.String), run_time=pl.when(_ENDED).then(closed).otherwise(cut), reason=reason
     )
     wanted = [name for name in ("place", "job", "task", "reason") if name in known.columns]
-    return SelectedRows(
-        sound=known.filter(pl.col("reason").is_null()).drop(_SPENT, strict=False),
-        rejected=known.filter(pl.col("reason").is_not_null()).select(wanted),
+    kept, rejected = (
+        known.filter(verdict) for verdict in (pl.col("reason").is_null(), pl.col("reason").is_not_null())
     )
+    return kept.drop(_SPENT, strict=False), rejected.select(wanted)
 
 
 def in_trace_order(sound: pl.LazyFrame, rejected: pl.LazyFrame) -> pl.LazyFrame:

@@ -140,45 +140,6 @@ def bucket_count(paths: Sequence[Path]) -> int:
     return max(1, -(-text_bytes(paths) // BUCKET_BYTES))
 
 
-class EventBuckets:
-    """Events of one table, by a hash of their job."""
-
-    def __init__(self, folder: Path, count: int) -> None:
-        self.count = count
-        self._stored = PartitionedRows(folder, count)
-        self._held: list[pl.DataFrame] = []
-
-    def add(self, events: pl.LazyFrame, file: int) -> None:
-        """Store the events of one file; they have `job` and `line`, and get a `place`.
-
-        Raises
-        ------
-        InvalidInputError : there is no room for them
-        """
-        placed = with_place(events, file)
-        if self.count == 1:
-            self._held.append(placed.collect(engine="streaming"))
-        else:
-            self._stored.add(placed, pl.col("job").hash(0) % self.count)
-
-    def last_us(self, end_us: int) -> int:
-        """The time of the last event before ``end_us``; 0 without any."""
-        if self.is_empty():
-            return 0
-        events = [frame.lazy() for frame in self._held] or [self._stored.scan()]
-        last = pl.concat([lazy.select("time") for lazy in events]).filter(pl.col("time") < end_us)
-        time: int = last.select(pl.col("time").max().fill_null(0)).collect(engine="streaming").item()
-        return time
-
-    def is_empty(self) -> bool:
-        """Whether nothing was stored."""
-        return not self._held and self._stored.is_empty()
-
-    def read(self, bucket: int) -> pl.DataFrame | None:
-        """The events of one bucket, file by file; None without any."""
-        return pl.concat(self._held) if self._held else self._stored.read(bucket)
-
-
 class GoogleTrace:
     """Parts of a trace, and the counts, warnings and rejects found so far."""
 
@@ -229,21 +190,25 @@ class GoogleTrace:
         self._last_us[table.name] = events.select(pl.col("time").max().fill_null(0)).item()
         return events
 
-    def buckets(self, table: EventTable, columns: Sequence[str], folder: Path) -> Iterator[pl.DataFrame]:
+    def buckets(self, table: EventTable, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Yield the events of a table in buckets by hash of job; one empty frame if there are none."""
         if not self.has(table):
             return
         paths = [part.path for part in self.parts if part.table == table]
-        buckets = EventBuckets(folder / table.name, bucket_count(paths))
+        buckets = PartitionedRows(self._folder / table.name, bucket_count(paths))
         for file, events in self._scan(table, columns):
-            buckets.add(events.with_columns(pl.col("user").cast(pl.Categorical)), file)
-        self._last_us[table.name] = buckets.last_us(AFTER_END_US)
+            placed = with_place(events, file).with_columns(pl.col("user").cast(pl.Categorical))
+            buckets.add(placed, pl.col("job").hash(0) % buckets.parts)
         if buckets.is_empty():
             dtypes = {field.name: field.dtype for field in table.fields if field.name in columns}
             yield pl.DataFrame(schema={**dtypes, "user": pl.Categorical(), "place": pl.Int64()})
-        size = sum(path.stat().st_size for path in paths) / buckets.count
-        for bucket in range(buckets.count):
-            what = f"putting {table.name} into order, {bucket + 1} of {buckets.count}"
+        else:
+            before_end = buckets.scan().select("time").filter(pl.col("time") < AFTER_END_US)
+            last = before_end.select(pl.col("time").max().fill_null(0)).collect(engine="streaming")
+            self._last_us[table.name] = last.item()
+        size = sum(path.stat().st_size for path in paths) / buckets.parts
+        for bucket in range(buckets.parts):
+            what = f"putting {table.name} into order, {bucket + 1} of {buckets.parts}"
             ordered = self._meter.step(size, what)
             stored = buckets.read(bucket)
             if stored is not None:

@@ -17,12 +17,7 @@ from pathlib import Path
 
 import polars as pl
 
-from workloads.checks import (
-    date_reason,
-    instants,
-    number,
-    number_reason,
-)
+from workloads.checks import date_reason, instants, number, number_reason
 from workloads.formats.text import TextSource, open_text, read_rows, reject_frame
 from workloads.progress import Meter
 from workloads.rows import height, repeats

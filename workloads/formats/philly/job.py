@@ -149,12 +149,7 @@ class LoggedJob(NamedTuple):
 
 
 def parse_job(record: JsonRecord, clock: LocalClock) -> LoggedJob:
-    """Check a record.
-
-    Raises
-    ------
-    RowError : the first fault found
-    """
+    """Check a record; raises RowError for the first fault found."""
     if not _is_text(record.text):
         raise RowError("invalid_utf8")
     entry = record.value
