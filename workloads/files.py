@@ -24,19 +24,16 @@ def require_file(source: Source) -> None:
     """Raise InvalidWorkloadError unless a path or URL leads to a readable file that is not empty."""
     try:
         if not is_url(source):
-            _require_local(Path(source))
+            path = Path(source)
+            if not path.exists():
+                raise InvalidWorkloadError(f"{path}: no such file{unsent(path)}; check the path")
+            require_regular(path, InvalidWorkloadError)
+            _require_text(path, InvalidWorkloadError)
         with open_source(source, InvalidWorkloadError) as stream:
             if not stream.read(1):
                 raise InvalidWorkloadError(f"{source}: the file is empty; fetch or write it again")
     except OSError as error:
         raise InvalidWorkloadError(f"{source}: cannot be read: {error.strerror or error}") from error
-
-
-def _require_local(path: Path) -> None:
-    if not path.exists():
-        raise InvalidWorkloadError(f"{path}: no such file{unsent(path)}; check the path")
-    require_regular(path, InvalidWorkloadError)
-    _require_text(path, InvalidWorkloadError)
 
 
 def _require_text(path: Path, error: type[InvalidInputError]) -> None:

@@ -59,6 +59,7 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
     submit_us = seconds_to_us(ordered["submit_s"].to_numpy())
     origin_us = int(submit_us[0]) if len(submit_us) else 0
     vc_names, vc = _numbered(ordered["vc"])
+    blocks, block_row = _numbered(ordered["blocks"])
     priority, gaps = _or_none(ordered["priority"]), _all_gaps(ordered)
     return JobTable(
         job_id=ordered["job_id"],
@@ -81,7 +82,7 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
         pairs=None if "training" in gaps else pair_profile(ordered),
         utility=None if "utility" in gaps else UtilityProfile(**_floats(ordered, UTILITY)),
         loss=None if "loss" in gaps else LossProfile(**_floats(ordered, CURVE)),
-        blocks=None if "blocks" in gaps else _block_profile(ordered["blocks"]),
+        blocks=None if "blocks" in gaps else BlockProfile(tuple(map(parse_blocks, blocks)), block_row),
         statements=None if "statements" in gaps else _statement_profile(ordered, origin_us),
         gaps=gaps,
     )
@@ -163,11 +164,6 @@ def pair_profile(frame: pl.DataFrame) -> PairProfile | None:
         return None
     own = [pl.coalesce(name, name.replace("pair_", "")).alias(name) for name in names]
     return PairProfile(**_floats(frame.select(own), names))
-
-
-def _block_profile(blocks: pl.Series) -> BlockProfile:
-    texts, of_job = _numbered(blocks)
-    return BlockProfile(tuple(map(parse_blocks, texts)), of_job)
 
 
 def _statement_profile(frame: pl.DataFrame, origin_us: int) -> StatementProfile:

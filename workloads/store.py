@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -58,7 +59,10 @@ def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> N
     InvalidInputError : the file cannot be written
     """
     check_frame(frame, str(path))
-    sound = frame.drop(_valueless(frame))
+    # A million jobs would carry hundreds of megabytes of nulls.
+    optional = [column.name for column in COLUMNS if column.layer == ColumnOrigin.PROFILE]
+    present = [name for name in optional if name in frame.columns]
+    sound = frame.drop(name for name in present if frame[name].null_count() == frame.height)
     _write(slices_in_order(sound), sound.columns, frame.height, provenance, path, untold)
 
 
@@ -99,19 +103,14 @@ def _write(
     metadata = {METADATA_KEY: provenance.model_dump_json()}
     schema = _table(pl.DataFrame(schema=SCHEMA).drop(absent)).schema.with_metadata(metadata)
     done = 0
-    with replacing(path, has_provenance) as temporary, _writer(temporary, schema) as writer:
+    form: dict[str, Any] = {"compression": "zstd", "use_dictionary": _REPEATING, "write_page_checksum": True}
+    with replacing(path, has_provenance) as temporary, pq.ParquetWriter(temporary, schema, **form) as writer:
         for group in _row_groups(parts):
             jobs = with_all_columns(group)
             check_values(jobs, str(path))
             writer.write_table(_table(jobs.drop(absent)).replace_schema_metadata(metadata))
             done += group.height
             written(done, count)
-
-
-def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    return pq.ParquetWriter(
-        path, schema, compression="zstd", use_dictionary=_REPEATING, write_page_checksum=True
-    )
 
 
 def _table(frame: pl.DataFrame) -> pa.Table:
@@ -128,12 +127,6 @@ def _row_groups(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         rest = waiting[whole:]
     if rest is not None and not rest.is_empty():
         yield rest
-
-
-def _valueless(frame: pl.DataFrame) -> list[str]:
-    """Optional columns without any value: a million jobs would carry hundreds of megabytes of nulls."""
-    optional = (column.name for column in COLUMNS if column.layer == ColumnOrigin.PROFILE)
-    return [name for name in optional if name in frame.columns and frame[name].null_count() == frame.height]
 
 
 def has_provenance(path: Path) -> bool:
@@ -215,16 +208,13 @@ def available_bytes() -> int:
 def _require_memory(file: pq.ParquetFile, names: Collection[str], source: Source) -> None:
     """Raise unless memory holds these columns; repeated values take next to nothing in a file."""
     rows, types = file.metadata.num_rows, [each.type for each in file.schema_arrow if each.name in names]
-    needed, available = _COPIES * rows * sum(map(_value_bytes, types)), available_bytes()
+    sizes = [-(-each.bit_width // 8) if pa.types.is_primitive(each) else _TEXT_BYTES for each in types]
+    needed, available = _COPIES * rows * sum(sizes), available_bytes()
     if needed > available:
         raise InvalidWorkloadError(
             f"{source}: its {rows:,} rows take {needed / 2**30:,.1f} GiB of memory, and "
             f"{available / 2**30:,.1f} GiB are free; take fewer jobs, e.g. by convert --window, or add memory"
         )
-
-
-def _value_bytes(dtype: pa.DataType) -> int:
-    return -(-dtype.bit_width // 8) if pa.types.is_primitive(dtype) else _TEXT_BYTES
 
 
 @dataclass(frozen=True, slots=True)

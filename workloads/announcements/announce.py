@@ -104,7 +104,8 @@ def announce(
     progress(0, frame.height, "drawing")
     job, streams = text_entities(frame["job_id"]), Streams(seed)
     lead_s = numbers(draws.lead_s, streams.uniforms("announce lead_s", job), {})
-    arrival_us = _arrivals(lead_s, draws.outlook.arrival_jitter)
+    jitter = 1 + draws.outlook.arrival_jitter * ARRIVAL_STEPS[None, :]
+    arrival_us = seconds_to_us(lead_s[:, None] * jitter)  # (J, 3) possible arrivals after the birth
     drawn, _ = choose(ARRIVAL_WEIGHTS.tolist(), streams.uniforms("announce arrival", job))
     lead_us = arrival_us[np.arange(frame.height), drawn]
     birth_us = seconds_to_us(frame["submit_s"].to_numpy()) - lead_us
@@ -162,11 +163,6 @@ def _refuse(frame: pl.DataFrame) -> None:
             f"the workload already says {', '.join(taken)}; drawn and other statements must not mix, so "
             "announce a workload without these columns"
         )
-
-
-def _arrivals(lead_s: FloatArray, jitter: float) -> IntArray:
-    """(J, 3) possible arrivals, microseconds after the birth."""
-    return seconds_to_us(lead_s[:, None] * (1 + jitter * ARRIVAL_STEPS[None, :]))
 
 
 def _durations(

@@ -17,7 +17,7 @@ from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.errors import InvalidWorkloadError
 from ray_sim.model.units import MAX_TIME_S, capacity_quanta
 from workloads.checks import number, number_reason, value_fault
-from workloads.formats.text import TextSource, open_text, read_rows, reject_frame, with_blanks
+from workloads.formats.text import TextSource, collect_text, open_text, read_rows, reject_frame, with_blanks
 from workloads.progress import Meter
 from workloads.rows import height, keep_best
 from workloads.schema import BY_NAME, MAX_COUNT, MAX_GIB, Column
@@ -55,7 +55,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
     InvalidWorkloadError : a file is missing, unreadable, or neither of the two, or there is no pod list
     """
     sources = [open_text(path, ",") for path in paths]
-    node_lists = [source for source in sources if is_node_list(source)]
+    node_lists = [source for source in sources if set(NODE_HEADER) <= set(source.header)]
     pods = [source for source in sources if source not in node_lists]
     for source in pods:
         source.require(HEADER)
@@ -156,11 +156,6 @@ _MAXIMA = {"gpu": "num_gpus", "cpu": "cpu_per_task", "memory_gib": "memory_gib_p
 """Workload column with the same bounds, by our resource."""
 
 
-def is_node_list(source: TextSource) -> bool:
-    """Whether a table is of nodes and not of pods."""
-    return set(NODE_HEADER) <= set(source.header)
-
-
 def read_nodes(sources: Sequence[TextSource], meter: Meter) -> tuple[Cluster, tuple[str, ...]]:
     """Read node lists as a cluster; rows that are no nodes are left out, with a warning.
 
@@ -171,7 +166,7 @@ def read_nodes(sources: Sequence[TextSource], meter: Meter) -> tuple[Cluster, tu
     frames = []
     for source in sources:
         meter.begin(source.path)
-        frames.append(source.collect(_node_query(source)))
+        frames.append(collect_text(source.path, _node_query(source)))
     rows = pl.concat(frames)
     sound = rows.filter("sound").unique("sn", keep="first", maintain_order=True)
     if sound.is_empty():

@@ -111,12 +111,8 @@ class TextSource:
             .with_columns(filled)
         )
 
-    def collect(self, lazy: pl.LazyFrame) -> pl.DataFrame:
-        """Run a query on this file, see `collect_text`."""
-        return collect_text(self.path, lazy)
-
     def spill(self, lazy: pl.LazyFrame, path: Path) -> pl.LazyFrame:
-        """Run a query on this file, in batches, into another; see `collect`."""
+        """Run a query on this file, in batches, into another; see `collect_text`."""
         with _naming(self.path, f"; or {path.parent} is full: name a folder with more room in TMPDIR"):
             lazy.sink_parquet(path, compression="lz4", row_group_size=GROUP_ROWS)
         return pl.scan_parquet(path, glob=False)
@@ -124,7 +120,7 @@ class TextSource:
     def texts(self, lines: pl.Series) -> pl.DataFrame:
         """Columns `line` and `text` (cut at `TEXT_LIMIT`) of the given lines."""
         chosen = self._lines().filter(pl.col("line").is_in(lines.implode()))
-        return self.collect(chosen.with_columns(pl.col("text").str.slice(0, TEXT_LIMIT)))
+        return collect_text(self.path, chosen.with_columns(pl.col("text").str.slice(0, TEXT_LIMIT)))
 
     def _lines(self) -> pl.LazyFrame:
         lines = pl.scan_lines(self.path, name="text", row_index_name="line", row_index_offset=1, glob=False)
@@ -183,7 +179,11 @@ def read_rows(
         place = {"source": pl.lit(index, pl.Int64), "row": pl.col("line") - FIRST_LINE + before}
         meter.begin(source.path)
         rows = query(replace(source, meter=meter)).with_columns(**place)
-        part = source.collect(rows).lazy() if held else source.spill(rows, folder / f"{index}.parquet")
+        part = (
+            collect_text(source.path, rows).lazy()
+            if held
+            else source.spill(rows, folder / f"{index}.parquet")
+        )
         before += height(part)
         parts.append(part)
     return pl.concat(parts, how="diagonal")

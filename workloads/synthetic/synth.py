@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Protocol
 
 import polars as pl
 from pydantic import JsonValue
@@ -94,16 +93,36 @@ class Fit:
         return [*rows, ("columns left out", ", ".join(self.left_out))] if self.left_out else rows
 
 
-class DrawFindings(Protocol):
-    """Results of a draw that are reported beside its options."""
+@dataclass(frozen=True, slots=True)
+class DrawReport:
+    """Feasibility of the jobs of a profile, each judged by its first draw."""
 
-    def to_dict(self) -> Mapping[str, JsonValue]:
+    jobs: int
+    infeasible: Mapping[str, int]
+    """Infeasible jobs by reason."""
+    redraws: int
+    """Draws of infeasible jobs after the first; 0 where they are kept."""
+
+    @property
+    def feasible_share(self) -> float:
+        """In [0, 1]."""
+        return (self.jobs - sum(self.infeasible.values())) / self.jobs
+
+    def to_dict(self) -> dict[str, JsonValue]:
         """Plain nested values, for JSON."""
-        ...
+        return {
+            "feasible_share": self.feasible_share,
+            "infeasible": dict(self.infeasible),
+            "redraws": self.redraws,
+        }
 
     def rows(self) -> list[tuple[str, object]]:
         """Label and value of each line of a table for people."""
-        ...
+        return [
+            ("feasible as first drawn", f"{self.feasible_share:.1%}"),
+            *((f"infeasible as first drawn, {reason}", f"{n:,}") for reason, n in self.infeasible.items()),
+            ("redraws", self.redraws),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +132,7 @@ class Drawn:
     frame: pl.DataFrame
     """Columns of `SCHEMA`."""
     provenance: Provenance
-    found: DrawFindings | None = None
+    found: Fit | DrawReport | None = None
     """None where there is nothing to report."""
 
     def to_dict(self) -> dict[str, JsonValue]:

@@ -75,18 +75,6 @@ def _fits_evenly(bundles: JobBundles, servers: IntArray, capacity: IntArray) -> 
     return np.asarray((load <= capacity).all(axis=1))
 
 
-def bundle_rates(profile: TrainingProfile, bundles: JobBundles, capacity: IntArray) -> FloatArray:
-    """Samples per second of each bundle on the fewest identical servers of speed 1, by the placement truth.
-
-    A bundle that fits on no number of them is rated as on one server large enough.
-
-    Parameters
-    ----------
-    capacity : (R,) quanta of one server
-    """
-    return spread_rates(profile, bundles, np.maximum(1, fewest_servers(bundles, capacity)))
-
-
 def spread_rates(profile: TrainingProfile, bundles: JobBundles, servers: IntArray) -> FloatArray:
     """Samples per second of each bundle spread evenly over so many servers, (J,), of speed 1."""
     truth = placement_progress(profile, np.ones(int(servers.max(initial=1))))
@@ -96,22 +84,13 @@ def spread_rates(profile: TrainingProfile, bundles: JobBundles, servers: IntArra
 def apart_rates(profile: TrainingProfile, bundles: JobBundles) -> FloatArray:
     """Samples per second of each bundle with every task on a server of its own, of speed 1."""
     tasks = bundles.workers + bundles.ps
-    truth = placement_progress(profile, np.ones(int(tasks.max(initial=1))))
-    return truth.samples_per_s(np.arange(len(tasks)), _rows_apart(bundles))
-
-
-def _rows_apart(bundles: JobBundles) -> Rows:
-    """Placements of each bundle, workers on the first servers and parameter servers on the next."""
-    tasks = bundles.workers + bundles.ps
     ptr = np.concatenate([[0], np.cumsum(tasks)])
-    server = np.arange(ptr[-1]) - np.repeat(ptr[:-1], tasks)
+    server = np.arange(ptr[-1]) - np.repeat(ptr[:-1], tasks)  # workers first, then parameter servers
     of_ps = server >= np.repeat(bundles.workers, tasks)
-    return Rows(
-        ptr=ptr,
-        server=server,
-        role=np.where(of_ps, PARAMETER_SERVER, WORKER),
-        tasks=np.ones(len(server), dtype=np.int64),
-    )
+    ones = np.ones(len(server), dtype=np.int64)
+    rows = Rows(ptr=ptr, server=server, role=np.where(of_ps, PARAMETER_SERVER, WORKER), tasks=ones)
+    truth = placement_progress(profile, np.ones(int(tasks.max(initial=1))))
+    return truth.samples_per_s(np.arange(len(tasks)), rows)
 
 
 def _even_rows(bundles: JobBundles, servers: IntArray) -> Rows:
@@ -188,6 +167,8 @@ def bundles_of(frame: pl.DataFrame, resources: Sequence[str]) -> JobBundles:
 def reference_rates(frame: pl.DataFrame, draws: TrainingDraws) -> FloatArray:
     """(J,) samples per second of each bundle, placed on as few reference servers as possible.
 
+    A bundle that fits on no number of them is rated as on one server large enough.
+
     Run time = epochs x samples / rate. Enrichment knows the run time and computes `samples`; a draw of whole
     jobs knows `samples` and computes the run time.
 
@@ -197,7 +178,8 @@ def reference_rates(frame: pl.DataFrame, draws: TrainingDraws) -> FloatArray:
     """
     resources = tuple(draws.reference_server)
     training = training_profile(frame.with_columns(samples=0.0), resources)
-    return bundle_rates(training, bundles_of(frame, resources), _capacity(draws))
+    bundles = bundles_of(frame, resources)
+    return spread_rates(training, bundles, np.maximum(1, fewest_servers(bundles, _capacity(draws))))
 
 
 @dataclass(frozen=True, slots=True)

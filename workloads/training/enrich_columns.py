@@ -174,20 +174,6 @@ def _batch(family: Family, uniform: FloatArray, workers: FloatArray) -> FloatArr
     return np.maximum(drawn, workers)
 
 
-@dataclass(frozen=True, slots=True)
-class _Jobs:
-    """Columns of J jobs, (J,) each."""
-
-    workers: FloatArray
-    batch: FloatArray
-    sample_s: FloatArray
-    workers_per_ps: FloatArray
-    gradient_mb: FloatArray
-    epochs: FloatArray
-    samples: FloatArray
-    duration_s: FloatArray
-
-
 def with_view_columns(frame: pl.DataFrame, draws: TrainingDraws, rates: TracedRates) -> pl.DataFrame:
     """Fill the columns of the views that the profile solves for.
 
@@ -196,19 +182,29 @@ def with_view_columns(frame: pl.DataFrame, draws: TrainingDraws, rates: TracedRa
     frame : with all columns of a step time, `samples` included
     rates : of the jobs, see `traced_rates`
     """
-    names = ("batch", "sample_s", "workers_per_ps", "gradient_mb", "epochs", "samples", "duration_s")
-    columns = {name: frame[name].cast(pl.Float64).to_numpy() for name in names}
-    jobs = _Jobs(workers=frame["num_workers"].cast(pl.Float64).to_numpy(), **columns)
+    names = (
+        "num_workers",
+        "batch",
+        "sample_s",
+        "workers_per_ps",
+        "gradient_mb",
+        "epochs",
+        "samples",
+        "duration_s",
+    )
+    jobs = {name: frame[name].cast(pl.Float64).to_numpy() for name in names}
     solved: dict[str, FloatArray] = {}
     if "pd_ors" in draws.traced_time_in:
         solved |= _pair_columns(jobs, rates)
     if "a_online" in draws.traced_time_in:
         by_itself = (frame["exchange"] == Exchange.ASYNC.name.lower()).to_numpy()
-        solved |= _chunk_columns(jobs, rates, np.where(by_itself, jobs.batch * jobs.workers, jobs.batch))
+        solved |= _chunk_columns(
+            jobs, rates, np.where(by_itself, jobs["batch"] * jobs["num_workers"], jobs["batch"])
+        )
     return frame.with_columns(pl.Series(name, each).cast(SCHEMA[name]) for name, each in solved.items())
 
 
-def _pair_columns(jobs: _Jobs, rates: TracedRates) -> dict[str, FloatArray]:
+def _pair_columns(jobs: Mapping[str, FloatArray], rates: TracedRates) -> dict[str, FloatArray]:
     """Bandwidths x for which w / (tau + (gamma / F) 2 g / x) is the rate of the placement form.
 
     The rate within a server is that of all tasks on one server. The rate between servers is that of the
@@ -219,21 +215,23 @@ def _pair_columns(jobs: _Jobs, rates: TracedRates) -> dict[str, FloatArray]:
     far_s = _pair_transfer_s(jobs, np.where(rates.on_one, rates.far, rates.traced))
     far_s = np.where(rates.on_one, np.maximum(far_s, near_s), far_s)
     near_s = np.where(rates.on_one, near_s, np.minimum(near_s, far_s))
-    megabits = BITS_PER_BYTE * jobs.gradient_mb
+    megabits = BITS_PER_BYTE * jobs["gradient_mb"]
     return {
         "pair_bandwidth_mbps": np.minimum(megabits / far_s, MAX_MB),
         "internal_pair_bandwidth_mbps": np.minimum(megabits / near_s, MAX_MB),
     }
 
 
-def _pair_transfer_s(jobs: _Jobs, rate: FloatArray) -> FloatArray:
+def _pair_transfer_s(jobs: Mapping[str, FloatArray], rate: FloatArray) -> FloatArray:
     """(J,) seconds g / x of one transfer, from samples per second of the bundle."""
-    exchange_s = jobs.workers / rate - jobs.sample_s
-    seconds: FloatArray = exchange_s * jobs.batch / (2.0 * jobs.workers_per_ps)
+    exchange_s = jobs["num_workers"] / rate - jobs["sample_s"]
+    seconds: FloatArray = exchange_s * jobs["batch"] / (2.0 * jobs["workers_per_ps"])
     return seconds
 
 
-def _chunk_columns(jobs: _Jobs, rates: TracedRates, step_samples: FloatArray) -> dict[str, FloatArray]:
+def _chunk_columns(
+    jobs: Mapping[str, FloatArray], rates: TracedRates, step_samples: FloatArray
+) -> dict[str, FloatArray]:
     """A chunk per worker, which trains for the traced run time: T = E M (m + 2 q / b).
 
     A chunk has as many mini-batches M as the job has steps in an epoch, at least 1. The training m and the
@@ -243,15 +241,14 @@ def _chunk_columns(jobs: _Jobs, rates: TracedRates, step_samples: FloatArray) ->
     ----------
     step_samples : (J,) samples of one step of all workers
     """
-    minibatches = np.clip(np.rint(jobs.samples / step_samples), 1, MAX_COUNT)
-    each_s = jobs.duration_s / (jobs.epochs * minibatches)
-    exchange_s = each_s * (1.0 - jobs.sample_s * rates.traced / jobs.workers)
-    megabits = 2.0 * BITS_PER_BYTE * jobs.gradient_mb
-    exchange_s = np.maximum(
-        exchange_s, megabits / MAX_MB
-    )  # only runs of milliseconds, which take longer then
+    minibatches = np.clip(np.rint(jobs["samples"] / step_samples), 1, MAX_COUNT)
+    each_s = jobs["duration_s"] / (jobs["epochs"] * minibatches)
+    exchange_s = each_s * (1.0 - jobs["sample_s"] * rates.traced / jobs["num_workers"])
+    megabits = 2.0 * BITS_PER_BYTE * jobs["gradient_mb"]
+    # Only runs of milliseconds have more, which take longer then.
+    exchange_s = np.maximum(exchange_s, megabits / MAX_MB)
     return {
-        "chunks": jobs.workers,
+        "chunks": jobs["num_workers"],
         "minibatches_per_chunk": minibatches,
         "minibatch_s": np.maximum(each_s - exchange_s, 0.0),
         "chunk_bandwidth_mbps": megabits / exchange_s,

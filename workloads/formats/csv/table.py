@@ -20,7 +20,7 @@ from ray_sim.model.units import MAX_TIME_S
 from workloads.checks import date_reason, number, number_reason, reason, text_reason
 from workloads.formats.csv.mapping import ColumnMapping, part_of_name, read_mapping
 from workloads.formats.csv.times import is_iso, with_submissions
-from workloads.formats.text import TextSource, open_text, read_rows, reject_frame, with_blanks
+from workloads.formats.text import TextSource, collect_text, open_text, read_rows, reject_frame, with_blanks
 from workloads.progress import Meter
 from workloads.rows import REASON, Replaced, height, keep_best, repeats
 from workloads.schema import BY_NAME, COLUMNS, SCHEMA, Column, gang_tasks
@@ -355,7 +355,7 @@ def _described(
     if theirs not in source.header:
         return _LINES
     only = source.rows({"value": theirs}).filter(pl.col("line") == place["line"])
-    value = source.collect(only)["value"].item()
+    value = collect_text(source.path, only)["value"].item()
     name = column if theirs == column else f"{column} (column '{theirs}')"
     shown = "blank" if value is None else repr(value[:SHOWN])
     where = f"line {place['line']} of {source.path.name}"

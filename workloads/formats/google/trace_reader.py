@@ -69,17 +69,14 @@ def _in_folder(folder: Path, layout: TraceLayout) -> Iterator[TablePart]:
     names = [table.name for table in layout.tables]
     folders = [folder / name for name in names] if folder.name not in names else [folder]
     inside = [path for sub in folders if sub.is_dir() for path in sorted(sub.iterdir())]
-    files = [path for path in inside if _is_part(path, layout)]
+    files = [path for path in inside if path.is_file() and path.name.endswith(layout.suffixes)]
+    files = [path for path in files if not path.name.startswith(".")]
     if not files:
         forms = " or ".join(f"*{suffix}" for suffix in layout.suffixes)
         raise InvalidWorkloadError(
             f"{folder}: holds no part of the trace; expected folders {', '.join(names)} with files {forms}"
         )
     return (_of_file(path, layout) for path in files)
-
-
-def _is_part(path: Path, layout: TraceLayout) -> bool:
-    return path.is_file() and path.name.endswith(layout.suffixes) and not path.name.startswith(".")
 
 
 def _of_file(path: Path, layout: TraceLayout) -> TablePart:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -280,16 +280,25 @@ class LoggedRun(NamedTuple):
 Rule = Callable[[LoggedJob], Iterator[LoggedRun | RowError]]
 
 
-def _span(job: LoggedJob) -> Iterator[LoggedRun | RowError]:
-    """One row: from the first attempt's start to the last attempt's end, as in the trace's own analysis."""
-    start_s, end_s = _first_start(job), _last_end(job)
-    yield _whole(job, start_s, end_s, end_s - start_s)
+def _whole(job: LoggedJob, *, summed: bool = False) -> Iterator[LoggedRun | RowError]:
+    """One row: from the first attempt's start to the last attempt's end, as in the trace's own analysis.
 
-
-def _sum(job: LoggedJob) -> Iterator[LoggedRun | RowError]:
-    """One row: the sum of all attempts, without the gaps between them."""
-    start_s, end_s = _first_start(job), _last_end(job)
-    yield _whole(job, start_s, end_s, sum(map(_length_s, job.attempts)))
+    Its run time is all of that or, if ``summed``, the sum of all attempts, without the gaps between them.
+    """
+    start_s, end_s = _known(job.attempts[0].start_s), _known(job.attempts[-1].end_s)
+    duration_s = sum(map(_length_s, job.attempts)) if summed else end_s - start_s
+    if end_s < start_s:
+        raise RowError("negative_duration_s")
+    yield LoggedRun(
+        job_id=job.job_id,
+        submit_s=job.submit_s,
+        start_s=start_s,
+        end_s=end_s,
+        duration_s=duration_s,
+        num_gpus=_num_gpus(job.attempts[0]),
+        attempts=len(job.attempts),
+        status=job.status,
+    )
 
 
 def _each(job: LoggedJob) -> Iterator[LoggedRun | RowError]:
@@ -303,15 +312,11 @@ def _each(job: LoggedJob) -> Iterator[LoggedRun | RowError]:
         free_s = attempt.end_s
 
 
-RULES: dict[RunTime, Rule] = {RunTime.SPAN: _span, RunTime.SUM: _sum, RunTime.ATTEMPTS: _each}
-
-
-def _first_start(job: LoggedJob) -> int:
-    return _known(job.attempts[0].start_s)
-
-
-def _last_end(job: LoggedJob) -> int:
-    return _known(job.attempts[-1].end_s)
+RULES: dict[RunTime, Rule] = {
+    RunTime.SPAN: _whole,
+    RunTime.SUM: partial(_whole, summed=True),
+    RunTime.ATTEMPTS: _each,
+}
 
 
 def _known(time_s: int | str) -> int:
@@ -337,21 +342,6 @@ def _num_gpus(attempt: Attempt) -> int:
     if attempt.num_gpus > MAX_COUNT:
         raise RowError("absurd_num_gpus")
     return attempt.num_gpus
-
-
-def _whole(job: LoggedJob, start_s: int, end_s: int, duration_s: int) -> LoggedRun:
-    if end_s < start_s:
-        raise RowError("negative_duration_s")
-    return LoggedRun(
-        job_id=job.job_id,
-        submit_s=job.submit_s,
-        start_s=start_s,
-        end_s=end_s,
-        duration_s=duration_s,
-        num_gpus=_num_gpus(job.attempts[0]),
-        attempts=len(job.attempts),
-        status=job.status,
-    )
 
 
 def _single(job: LoggedJob, number: int, attempt: Attempt, free_s: int | str) -> LoggedRun:

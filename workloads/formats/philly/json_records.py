@@ -127,18 +127,9 @@ def _elements(window: _Window) -> Iterator[JsonRecord]:
     if window.peek() != "[":
         raise _TextError("no JSON array of records", window.at)
     window.at += 1
-    if window.peek() == "]":
-        window.at += 1
-    else:
-        yield from _filled(window)
-    if window.peek():
-        raise _TextError("text after the end of the array", window.at)
-
-
-def _filled(window: _Window) -> Iterator[JsonRecord]:
-    """The elements up to and including the closing bracket; at least one."""
     number = 0
-    while True:
+    following = window.peek()
+    while following != "]":
         value, text = window.decode()
         number += 1
         yield JsonRecord(number, text, value)
@@ -146,6 +137,8 @@ def _filled(window: _Window) -> Iterator[JsonRecord]:
         if following not in (",", "]"):
             what = f"found {following!r}" if following else "the file ends"
             raise _TextError(f"after record {number} a comma or a bracket should follow, {what}", window.at)
-        window.at += 1
-        if following == "]":
-            return
+        if following == ",":
+            window.at += 1
+    window.at += 1
+    if window.peek():
+        raise _TextError("text after the end of the array", window.at)

@@ -23,7 +23,7 @@ from workloads.checks import RowError, number
 from workloads.formats.philly.csv import TIME_ZONE
 from workloads.formats.philly.job import RULES, LocalClock, LoggedJob, LoggedRun, parse_job
 from workloads.formats.philly.json_records import JsonRecord, is_array, read_records
-from workloads.formats.text import TEXT_LIMIT, open_text
+from workloads.formats.text import TEXT_LIMIT, collect_text, open_text
 from workloads.progress import Meter
 from workloads.rows import REASON, Replaced, SpilledRows
 from workloads.status import ENDED
@@ -324,10 +324,11 @@ def read_machines(paths: Sequence[Path], meter: Meter) -> MachineList:
         meter.begin(path)
         source = open_text(path, ",")
         source.require((NAME, GPUS))
-        rows = source.collect(
+        rows = collect_text(
+            source.path,
             source.rows({"name": NAME, "gpus": GPUS}).with_columns(
                 gpus=number(pl.col("gpus")).cast(pl.Int64, strict=False)
-            )
+            ),
         )
         valid = rows.filter(pl.col("fault").is_null() & pl.col("name").is_not_null() & (pl.col("gpus") >= 0))
         machines.gpus_of |= dict(valid.select("name", "gpus").iter_rows())
