@@ -78,14 +78,6 @@ def test_its_own_arrivals_are_poisson_and_it_knows_no_hours() -> None:
         synth("google", 300, seed=2, arrivals=ArrivalKind.DIURNAL)
 
 
-def test_purposes_are_independent() -> None:
-    base = synth("google", 500, seed=1)[0]
-    busier = synth("google", 500, seed=1, load_scale=3)[0]
-    assert base.drop("submit_s").equals(busier.drop("submit_s"))
-    assert base.head(100).equals(synth("google", 100, seed=1)[0])
-    assert not base.equals(synth("google", 500, seed=2)[0])
-
-
 @pytest.fixture
 def figures(real: Callable[[str], Path], tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Figures of the script, on a conversion of files of the trace."""
