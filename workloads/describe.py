@@ -25,16 +25,8 @@ from workloads.status import Ending, endings
 from workloads.store import read_frame, read_provenance
 
 QUANTILES: dict[str, float] = {
-    "min": 0,
-    "p1": 0.01,
-    "p10": 0.1,
-    "p25": 0.25,
-    "p50": 0.5,
-    "p75": 0.75,
-    "p90": 0.9,
-    "p99": 0.99,
-    "max": 1,
-}
+    "min": 0, "p1": 0.01, "p10": 0.1, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "p99": 0.99, "max": 1,
+}  # fmt: skip
 """Nearest-rank quantiles: every one is a value of the workload."""
 
 SIZES_SHOWN = 12

@@ -13,6 +13,11 @@ Progress = Callable[[int, int, str], None]
 Portions = Callable[[int, int], None]
 """Called with the portions of a step done, and their number."""
 
+PORTIONS = 100
+"""Portions of the work that are told: percent."""
+
+_ROUNDING = 1e-9
+
 
 def silent(done: int, total: int, step: str) -> None:
     """Ignore the progress."""
@@ -20,12 +25,6 @@ def silent(done: int, total: int, step: str) -> None:
 
 def untold(done: int, portions: int) -> None:
     """Ignore the portions done."""
-
-
-PORTIONS = 100
-"""Portions of the work that are told: percent."""
-
-_ROUNDING = 1e-9
 
 
 class Meter:

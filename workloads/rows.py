@@ -32,6 +32,9 @@ _LEAST_BATCH_ROWS = 2**8
 _SAMPLED = 2**16
 """Approximate size of the sample that places the cuts between parts."""
 
+DUPLICATE_JOB = "duplicate_job_id"
+"""Reject reason of the records of a job that are not kept."""
+
 
 class SpilledRows:
     """Frames of rows in the order added: in memory while they are few, else in files of a folder."""
@@ -221,10 +224,6 @@ def _cuts(rows: pl.LazyFrame, count: int, name: str) -> pl.Series:
     return values.gather([len(values) * part // parts for part in range(1, parts)]).unique().sort()
 
 
-REASON = "duplicate_job_id"
-"""Reject reason of the other records."""
-
-
 class Replaced(NamedTuple):
     """Counts of first records that gave way to a later one, which has ended or is longer."""
 
@@ -239,11 +238,11 @@ class Replaced(NamedTuple):
     def warnings(self) -> tuple[str, ...]:
         """A sentence about them; none without such records."""
         text = f"a later one that has ended ({self.by_ended:,} jobs), or to a longer one ({self.by_longer:,})"
-        return (f"{REASON}: a first record gave way to {text}",) if any(self) else ()
+        return (f"{DUPLICATE_JOB}: a first record gave way to {text}",) if any(self) else ()
 
 
 def keep_best(rows: pl.LazyFrame, folder: Path, compared: Portions) -> tuple[pl.LazyFrame, Replaced]:
-    """Give all but the best of the sound rows with one job_id the reason `REASON`.
+    """Give all but the best of the sound rows with one job_id the reason `DUPLICATE_JOB`.
 
     Parameters
     ----------
@@ -265,6 +264,6 @@ def keep_best(rows: pl.LazyFrame, folder: Path, compared: Portions) -> tuple[pl.
     replaced = first.join(best, on="job_id", suffix="_best").filter(pl.col("row") != pl.col("row_best"))
     by_ended = replaced.filter(pl.col("ended") != pl.col("ended_best")).height
     others = same.join(best, on="row", how="anti")["row"]
-    why = pl.when(pl.col("row").is_in(others.implode())).then(pl.lit(REASON))
+    why = pl.when(pl.col("row").is_in(others.implode())).then(pl.lit(DUPLICATE_JOB))
     rows = rows.with_columns(reason=pl.coalesce("reason", why))
     return rows, Replaced(by_ended, replaced.height - by_ended)

@@ -37,6 +37,16 @@ _MAX_REASON = 300
 _UNPACKED = {"runtime_resources", "working_dir_files"}
 """Folders in the path where Ray unpacks a job's working directory; Ray deletes it after the job."""
 
+TIMEOUT_VARIABLE = "RAY_SIM_STORE_TIMEOUT_S"
+"""Environment variable: seconds that a store may take for an answer."""
+
+TIMEOUT_S = 60.0
+"""Default in seconds, without the variable."""
+
+MAX_TIMEOUT_S = 86_400.0
+
+_Value = TypeVar("_Value")
+
 
 def in_job(path: Path) -> bool:
     """Whether the path is in the working directory of a job that was submitted to Ray."""
@@ -165,17 +175,6 @@ def _reason(failure: Exception) -> str:
     if any(word in said for word in _UNREACHABLE):
         return f"the store cannot be reached; check its address and the network ({said})"
     return f"cannot be read: {said}"
-
-
-TIMEOUT_VARIABLE = "RAY_SIM_STORE_TIMEOUT_S"
-"""Environment variable: seconds that a store may take for an answer."""
-
-TIMEOUT_S = 60.0
-"""Default in seconds, without the variable."""
-
-MAX_TIMEOUT_S = 86_400.0
-
-_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,14 @@ from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 MILLI = 1000
 """Thousandths in a GPU or a core."""
 
+NODE_HEADER = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+
+_AMOUNTS = {"gpu": ("gpu", 1), "cpu": ("cpu_milli", 1000), "memory_gib": ("memory_mib", 1024)}
+"""Column of the list of nodes and its divisor, by our resource."""
+
+_MAXIMA = {"gpu": "num_gpus", "cpu": "cpu_per_task", "memory_gib": "memory_gib_per_task"}
+"""Workload column with the same bounds, by our resource."""
+
 
 def _column(name: str, maximum: int, null: str | None = None, whole: bool = False) -> Column:
     dtype = pl.Int64() if whole else pl.Float64()
@@ -145,15 +153,6 @@ def _reasons() -> list[pl.Expr]:
 def _ignored(pods: Sequence[TextSource]) -> list[str]:
     ignored = {name for source in pods for name in source.header} - {*HEADER, *OPTIONAL}
     return [f"ignored columns: {', '.join(sorted(ignored))}"] if ignored else []
-
-
-NODE_HEADER = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
-
-_AMOUNTS = {"gpu": ("gpu", 1), "cpu": ("cpu_milli", 1000), "memory_gib": ("memory_mib", 1024)}
-"""Column of the list and its divisor, by our resource."""
-
-_MAXIMA = {"gpu": "num_gpus", "cpu": "cpu_per_task", "memory_gib": "memory_gib_per_task"}
-"""Workload column with the same bounds, by our resource."""
 
 
 def read_nodes(sources: Sequence[TextSource], meter: Meter) -> tuple[Cluster, tuple[str, ...]]:

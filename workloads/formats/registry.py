@@ -32,16 +32,6 @@ FORMATS: dict[str, TraceFormat] = {
 }
 """Every trace format by its name."""
 
-
-def find_format(name: str) -> TraceFormat:
-    """Trace format of a name in `FORMATS`, or of a user's own as `module:NAME`, see `own_format`."""
-    if ":" in name:
-        return own_format(name)
-    if name not in FORMATS:
-        raise UnknownNameError("trace format", name, FORMATS)
-    return FORMATS[name]
-
-
 _OF_TEXT = (pl.String, pl.Categorical, pl.Enum, pl.Boolean, pl.Date, pl.Datetime, pl.Null)
 """Types of columns besides numbers."""
 
@@ -50,6 +40,15 @@ _LINE_END = re.compile(r"[\n\r]")
 
 TableReader = Callable[[Path], pl.DataFrame]
 """Makes a table of a trace file: a row per job, columns as in a CSV file of `ray-sim convert csv`."""
+
+
+def find_format(name: str) -> TraceFormat:
+    """Trace format of a name in `FORMATS`, or of a user's own as `module:NAME`, see `own_format`."""
+    if ":" in name:
+        return own_format(name)
+    if name not in FORMATS:
+        raise UnknownNameError("trace format", name, FORMATS)
+    return FORMATS[name]
 
 
 def own_format(ref: str) -> TraceFormat:

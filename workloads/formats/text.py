@@ -42,6 +42,19 @@ BLANKS = " \t\r"
 BLANK_WORDS = ("NaN", "nan", "NA", "N/A", "n/a", "<NA>", "None", "NULL", "null", "\\N", "Unknown")
 """Words for an absent value that pandas, R, Hive, databases and Slurm write; blanks in optional columns."""
 
+MAX_LINE = 2**24
+"""The longest line of a trace in bytes. Lines of real traces have hundreds."""
+
+MAX_RATIO = 200
+"""Largest ratio of unpacked to packed size. Traces have 5 to 20; a file of zeros has 1,000."""
+
+FREE_BYTES = 2**28
+"""A packed file may always be this large unpacked."""
+
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+_PART_BYTES = 2**20
+
 
 @dataclass(frozen=True, slots=True)
 class TextSource:
@@ -252,19 +265,6 @@ def _split_quoted(line: str, delimiter: str) -> list[str] | None:
         return next(csv.reader([line], delimiter=delimiter, strict=True))
     except csv.Error:
         return None
-
-
-MAX_LINE = 2**24
-"""The longest line of a trace in bytes. Lines of real traces have hundreds."""
-
-MAX_RATIO = 200
-"""Largest ratio of unpacked to packed size. Traces have 5 to 20; a file of zeros has 1,000."""
-
-FREE_BYTES = 2**28
-"""A packed file may always be this large unpacked."""
-
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_PART_BYTES = 2**20
 
 
 def check_text(path: Path, *, lines: bool) -> None:

@@ -26,6 +26,22 @@ from workloads.synthetic.arrivals import (
     poisson,
 )
 
+KIND_COLUMNS: tuple[str, ...] = (*DEMAND_COLUMNS, "vc")
+"""Columns of a job's demand, and its vc; a drawn job takes all of them from one job of the source."""
+
+DRAWN = frozenset((*KIND_COLUMNS, "job_id", "trace_order", "submit_s", "duration_s"))
+"""Columns of a workload drawn from a fitted model; the others are null."""
+
+MIN_CLASS_JOBS = 100
+"""Fewest jobs of a size with run times of its own.
+
+A rarer size shares those of the next smaller common size, or of the smallest common one if it is below all of
+them. If no size is common, all jobs share one class.
+"""
+
+_ALMOST_ZERO_S = 1e-7
+"""Replaces a run time of 0, which has no logarithm; rounding to microseconds gives 0 again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Factor:
@@ -127,23 +143,6 @@ class JobModel:
 def _microseconds(time_s: FloatArray) -> FloatArray:
     rounded: FloatArray = np.rint(time_s * 1e6) / 1e6
     return rounded
-
-
-KIND_COLUMNS: tuple[str, ...] = (*DEMAND_COLUMNS, "vc")
-"""Columns of a job's demand, and its vc; a drawn job takes all of them from one job of the source."""
-
-DRAWN = frozenset((*KIND_COLUMNS, "job_id", "trace_order", "submit_s", "duration_s"))
-"""Columns of a workload drawn from a fitted model; the others are null."""
-
-MIN_CLASS_JOBS = 100
-"""Fewest jobs of a size with run times of its own.
-
-A rarer size shares those of the next smaller common size, or of the smallest common one if it is below all of
-them. If no size is common, all jobs share one class.
-"""
-
-_ALMOST_ZERO_S = 1e-7
-"""Replaces a run time of 0, which has no logarithm; rounding to microseconds gives 0 again."""
 
 
 def fit(source: pl.DataFrame) -> JobModel:

@@ -183,13 +183,7 @@ def with_view_columns(frame: pl.DataFrame, draws: TrainingDraws, rates: TracedRa
     rates : of the jobs, see `traced_rates`
     """
     names = (
-        "num_workers",
-        "batch",
-        "sample_s",
-        "workers_per_ps",
-        "gradient_mb",
-        "epochs",
-        "samples",
+        *("num_workers", "batch", "sample_s", "workers_per_ps", "gradient_mb", "epochs", "samples"),
         "duration_s",
     )
     jobs = {name: frame[name].cast(pl.Float64).to_numpy() for name in names}

@@ -26,7 +26,7 @@ SOLVED = "samples"
 """Column that enrichment solves for; its draw is a range, used to count values outside it."""
 
 PAIR_COLUMNS = ("pair_bandwidth_mbps", "internal_pair_bandwidth_mbps")
-"""Columns solved for such that the traced run takes its time with truth=pd_ors too, see `view_columns`."""
+"""Columns solved for such that the traced run has its time with truth=pd_ors too, see `with_view_columns`."""
 
 CHUNK_COLUMNS = ("chunks", "minibatches_per_chunk", "minibatch_s", "chunk_bandwidth_mbps")
 """The same with truth=a_online."""

@@ -26,6 +26,28 @@ _BETWEEN = "\x1f"
 
 _MAX_ENTRY = 2**62
 
+UNITS: dict[str, dict[str, tuple[int, int]]] = {
+    "s": {
+        "us": (1, 1_000_000),
+        "ms": (1, 1000),
+        "s": (1, 1),
+        "min": (60, 1),
+        "h": (3600, 1),
+        "d": (86_400, 1),
+    },
+    "GPU": {"gpu": (1, 1), "milli": (1, 1000)},
+    "core": {"core": (1, 1), "milli": (1, 1000)},
+    "GiB": {"gib": (1, 1), "mib": (1, 1024)},
+    "MB": {"mb": (1, 1), "gb": (1000, 1)},
+    "Mbps": {"mbps": (1, 1), "gbps": (1000, 1)},
+}
+"""Allowed units of a file by the schema's unit, as multiplier and divisor."""
+
+_PER_ROW = ("job_id", "trace_order")
+
+PER_TASK = tuple(name for name in DEMAND_COLUMNS if name.endswith("_per_task"))
+"""Columns that a file may have for the whole job instead."""
+
 
 def _as_list(names: object) -> object:
     return [names] if isinstance(names, str) else names
@@ -157,29 +179,6 @@ def _leaves(table: Mapping[str, JsonValue]) -> Iterator[tuple[tuple[str, ...], J
             yield from (((key, *path), leaf) for path, leaf in _leaves(entry))
         else:
             yield (key,), entry
-
-
-UNITS: dict[str, dict[str, tuple[int, int]]] = {
-    "s": {
-        "us": (1, 1_000_000),
-        "ms": (1, 1000),
-        "s": (1, 1),
-        "min": (60, 1),
-        "h": (3600, 1),
-        "d": (86_400, 1),
-    },
-    "GPU": {"gpu": (1, 1), "milli": (1, 1000)},
-    "core": {"core": (1, 1), "milli": (1, 1000)},
-    "GiB": {"gib": (1, 1), "mib": (1, 1024)},
-    "MB": {"mb": (1, 1), "gb": (1000, 1)},
-    "Mbps": {"mbps": (1, 1), "gbps": (1000, 1)},
-}
-"""Allowed units of a file by the schema's unit, as multiplier and divisor."""
-
-_PER_ROW = ("job_id", "trace_order")
-
-PER_TASK = tuple(name for name in DEMAND_COLUMNS if name.endswith("_per_task"))
-"""Columns that a file may have for the whole job instead."""
 
 
 class ColumnMapping(BaseModel):

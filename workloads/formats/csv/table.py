@@ -22,7 +22,7 @@ from workloads.formats.csv.mapping import ColumnMapping, part_of_name, read_mapp
 from workloads.formats.csv.times import is_iso, with_submissions
 from workloads.formats.text import TextSource, collect_text, open_text, read_rows, reject_frame, with_blanks
 from workloads.progress import Meter
-from workloads.rows import REASON, Replaced, height, keep_best, repeats
+from workloads.rows import DUPLICATE_JOB, Replaced, height, keep_best, repeats
 from workloads.schema import BY_NAME, COLUMNS, SCHEMA, Column, gang_tasks
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
@@ -36,6 +36,13 @@ _TRUTH = {"true": "1", "false": "0"}
 
 _UNIQUE = {"job_id", "trace_order"}
 """Columns of a file that have no repeats: over all rows, and within a vc."""
+
+_MAPPING = "in a mapping file (--map)"
+
+SHOWN = 100
+"""Characters of a value that advice shows."""
+
+_LINES = "fields are separated by commas, in a .tsv file by tabs, and as many as line 1 names"
 
 
 def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Meter) -> Parsed:
@@ -210,7 +217,7 @@ def _reject_repeats(
             return kept, replaced
         repeated = pl.col("row").is_in(again.implode())
         why = pl.coalesce("reason", pl.when(repeated).then(pl.lit("duplicate_trace_order")))
-        others = kept.filter(pl.col("reason") == REASON).select("job_id").unique()
+        others = kept.filter(pl.col("reason") == DUPLICATE_JOB).select("job_id").unique()
         lost = kept.filter(repeated).join(others, on="job_id", how="semi").select("row").collect()["row"]
         if lost.is_empty():
             return kept.with_columns(reason=why), replaced
@@ -288,25 +295,6 @@ def _ignored(sources: Sequence[TextSource], mapping: ColumnMapping) -> tuple[str
         used = mapping.used(source)
         unused |= dict.fromkeys(name for name in source.header if name not in used)
     return tuple(unused)
-
-
-FORMAT = TraceFormat(
-    name="csv",
-    version="3",
-    source="any",
-    files="one table with a header, or its parts; --map where its columns have other names",
-    page="docs/workloads.md#format-csv",
-    read=read,
-    options=frozenset({"mapping", "rebase"}),
-)
-
-
-_MAPPING = "in a mapping file (--map)"
-
-SHOWN = 100
-"""Characters of a value."""
-
-_LINES = "fields are separated by commas, in a .tsv file by tabs, and as many as line 1 names"
 
 
 def advice_on(rows: pl.LazyFrame, sources: Sequence[TextSource], mapping: ColumnMapping) -> str:
@@ -392,3 +380,14 @@ def _mend_date(value: str, mapping: ColumnMapping) -> str:
     if is_iso(value):
         return "this is an ISO 8601 date, which is understood without `time_format`; leave that out"
     return f"not of the time_format '{mapping.time_format}'; correct that (a fraction of a second is %.f)"
+
+
+FORMAT = TraceFormat(
+    name="csv",
+    version="3",
+    source="any",
+    files="one table with a header, or its parts; --map where its columns have other names",
+    page="docs/workloads.md#format-csv",
+    read=read,
+    options=frozenset({"mapping", "rebase"}),
+)

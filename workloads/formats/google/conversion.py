@@ -40,6 +40,9 @@ _JOB_COLUMNS = ("time", "job", "event", "user", "scheduling_class")
 _TASK_COLUMNS = (*_JOB_COLUMNS, "task", "machine", "priority", *REQUESTS)
 _MACHINE_COLUMNS = ("time", "machine", "event", "cpu", "memory")
 
+RESOURCES = {"cpu": "cpu_norm", "memory": "memory_norm"}
+"""Our resource for each capacity of the table; a machine's disk is not in it."""
+
 
 def find(paths: Sequence[Path], layout: TraceLayout) -> Mapping[Path, str]:
     """Parts of the trace in files and folders, with their names in the provenance."""
@@ -155,10 +158,6 @@ def trace_format(version: str, source: str, files: str, layout: TraceLayout) -> 
         options=frozenset({"run_time", "rows", "censored", "seed", "cluster"}),
         find=partial(find, layout=layout),
     )
-
-
-RESOURCES = {"cpu": "cpu_norm", "memory": "memory_norm"}
-"""Our resource for each capacity of the table; a machine's disk is not in it."""
 
 
 def machines_of(name: str, events: pl.DataFrame, used: Collection[int]) -> tuple[Cluster, dict[str, int]]:

@@ -21,6 +21,31 @@ from workloads.schema import MAX_NORM, Column
 
 _LINE = "text"
 
+AFTER_END_US = 2**63 - 1
+"""Time of events after the end of the trace."""
+
+SUBMIT, SCHEDULE, FINISH = 0, 1, 4
+
+STATUS = {2: "EVICT", 3: "FAIL", FINISH: "FINISH", 5: "KILL", 6: "LOST"}
+"""Events of a task or job that end its run, or its wait."""
+
+LIFECYCLE_EVENTS = {
+    SUBMIT: "SUBMIT",
+    SCHEDULE: "SCHEDULE",
+    **STATUS,
+    7: "UPDATE_PENDING",
+    8: "UPDATE_RUNNING",
+}
+"""Event names by code of 2011. Codes above those of `STATUS` change no state."""
+
+ADD, REMOVE = 0, 1
+
+MACHINE_EVENTS = {ADD: "ADD", REMOVE: "REMOVE", 2: "UPDATE"}
+
+MAX_ID = 2**62
+
+MAX_INDEX = 2**24
+
 
 @dataclass(frozen=True, slots=True)
 class EventField:
@@ -158,28 +183,6 @@ def typed_events(texts: pl.LazyFrame, table: EventTable, fault: pl.Expr) -> pl.L
     typed = {field.name: values[field.name].cast(field.dtype, strict=False) for field in table.fields}
     return texts.select("line", _LINE, reason=pl.coalesce(fault, *reasons), **typed)
 
-
-AFTER_END_US = 2**63 - 1
-"""Time of events after the end of the trace."""
-
-SUBMIT, SCHEDULE, FINISH = 0, 1, 4
-STATUS = {2: "EVICT", 3: "FAIL", FINISH: "FINISH", 5: "KILL", 6: "LOST"}
-"""Events of a task or job that end its run, or its wait."""
-
-LIFECYCLE_EVENTS = {
-    SUBMIT: "SUBMIT",
-    SCHEDULE: "SCHEDULE",
-    **STATUS,
-    7: "UPDATE_PENDING",
-    8: "UPDATE_RUNNING",
-}
-"""Event names by code of 2011. Codes above those of `STATUS` change no state."""
-
-ADD, REMOVE = 0, 1
-MACHINE_EVENTS = {ADD: "ADD", REMOVE: "REMOVE", 2: "UPDATE"}
-
-MAX_ID = 2**62
-MAX_INDEX = 2**24
 
 TIME = EventField("time", pl.Int64(), MAX_TIME_S * US_PER_S, required=True, beyond=AFTER_END_US)
 JOB = EventField("job", pl.Int64(), MAX_ID, required=True)

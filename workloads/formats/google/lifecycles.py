@@ -24,6 +24,14 @@ REQUESTS = ("cpu", "memory", "disk", "different_machines")
 The order counts: `lifecycles` also returns the first request of the first two, cpu and memory.
 """
 
+_SPENT = (
+    *("reason", "run", "lost", "open_start", "first_event", "submits", "until"),
+    *("first_cpu", "first_memory"),
+)
+"""Columns that a kept row no longer needs."""
+
+_ENDED = pl.col("last_event").is_in([*STATUS])
+
 
 def in_order(events: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """Events sorted by `keys`, then by time; ties stay in the order of the trace (`place`).
@@ -224,22 +232,6 @@ def gangs(tasks: pl.DataFrame) -> pl.DataFrame:
         lost=pl.lit(0, pl.Int64),
         num_tasks=pl.len().cast(pl.Int64),
     )
-
-
-_SPENT = (
-    "reason",
-    "run",
-    "lost",
-    "open_start",
-    "first_event",
-    "submits",
-    "until",
-    "first_cpu",
-    "first_memory",
-)
-"""Columns that a kept row no longer needs."""
-
-_ENDED = pl.col("last_event").is_in([*STATUS])
 
 
 def facts_of_tasks(tasks: pl.DataFrame) -> dict[str, int]:

@@ -30,6 +30,12 @@ _PART = re.compile(r"part-(\d+)-of-(\d+)")
 _FIRST_LINE = 2**16
 """Characters of the first line that are read to tell the table."""
 
+PLACES_PER_FILE = 2**40
+"""Position of an event in the trace: `place` = number of its file x `PLACES_PER_FILE` + its line."""
+
+BUCKET_BYTES = 2**27
+"""Bytes of text per bucket. A single bucket stays in memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class TablePart:
@@ -118,13 +124,6 @@ def _check_numbers(parts: Sequence[TablePart]) -> None:
             raise InvalidWorkloadError(
                 f"{' and '.join(str(part.path) for part in totals.values())}: parts of two different traces"
             )
-
-
-PLACES_PER_FILE = 2**40
-"""Position of an event in the trace: `place` = number of its file x `PLACES_PER_FILE` + its line."""
-
-BUCKET_BYTES = 2**27
-"""Bytes of text per bucket. A single bucket stays in memory."""
 
 
 def with_place(events: pl.LazyFrame, file: int) -> pl.LazyFrame:

@@ -32,6 +32,12 @@ _LATE_S = {f":{late_s // 60:02}:{late_s % 60:02}": late_s for late_s in range(36
 _HOURS_KEPT = 2**15
 """Hours cached. A log of months has thousands of hours and hundreds of thousands of times."""
 
+NO_START, NO_END = "missing_start", "missing_end"
+"""Reasons used in place of times that the log does not have."""
+
+KEYS = ("status", "vc", "jobid", "attempts", "submitted_time", "user")
+"""Known keys of a record. Other keys are ignored and named in a warning."""
+
 
 class _Hour(NamedTuple):
     """Start of a local hour, in seconds since 1970 in UTC; two values if the clocks showed it twice."""
@@ -104,13 +110,6 @@ def _read_hour(text: str, zone: ZoneInfo) -> _Hour | str:
     second_s = int(naive.replace(tzinfo=zone, fold=1).timestamp())
     assert 0 <= first_s < EPOCH_RANGE_S
     return _Hour(first_s, second_s) if first_s <= second_s else "skipped"
-
-
-NO_START, NO_END = "missing_start", "missing_end"
-"""Reasons used in place of times that the log does not have."""
-
-KEYS = ("status", "vc", "jobid", "attempts", "submitted_time", "user")
-"""Known keys of a record. Other keys are ignored and named in a warning."""
 
 
 class Attempt(NamedTuple):

@@ -25,7 +25,7 @@ from workloads.formats.philly.job import RULES, LocalClock, LoggedJob, LoggedRun
 from workloads.formats.philly.json_records import JsonRecord, is_array, read_records
 from workloads.formats.text import TEXT_LIMIT, collect_text, open_text
 from workloads.progress import Meter
-from workloads.rows import REASON, Replaced, SpilledRows
+from workloads.rows import DUPLICATE_JOB, Replaced, SpilledRows
 from workloads.status import ENDED
 from workloads.trace_format import REJECT_SCHEMA, ConvertOptions, Parsed, RunTime, TraceFormat
 
@@ -49,6 +49,15 @@ _RUN_SCHEMA: dict[str, pl.DataType] = {
     "span_s": pl.Float64(),
     "group_id": pl.String(),
 }
+
+NAME, GPUS = "machineId", "number of GPUs"
+"""Columns of the machine list that are read; others are ignored."""
+
+EXAMPLES = 3
+"""Machines that a warning names."""
+
+# A machine with n GPUs has gpu0 to gpu(n - 1).
+_GPU_NAME = re.compile(r"gpu(\d{1,6})")
 
 
 def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Meter) -> Parsed:
@@ -199,7 +208,7 @@ class _Log:
         self, path: Path, record: JsonRecord, job: LoggedJob, run: LoggedRun | RowError, again: bool
     ) -> None:
         if isinstance(run, LoggedRun) and again:
-            run = RowError(REASON)
+            run = RowError(DUPLICATE_JOB)
         if isinstance(run, RowError):
             self._reject(path, record, run)
             return
@@ -243,27 +252,6 @@ class _Log:
         for key in job.unknown_keys:
             self._unknown_keys[key] = None
         self._machines.check(job)
-
-
-FORMAT = TraceFormat(
-    name="philly",
-    version="3",
-    source="Microsoft Philly, 2017",
-    files="cluster_job_log (JSON), and cluster_machine_list",
-    page="docs/traces/philly.md",
-    read=read,
-    options=frozenset({"run_time"}),
-)
-
-
-NAME, GPUS = "machineId", "number of GPUs"
-"""Columns of the list that are read; others are ignored."""
-
-EXAMPLES = 3
-"""Machines that a warning names."""
-
-# A machine with n GPUs has gpu0 to gpu(n - 1).
-_GPU_NAME = re.compile(r"gpu(\d{1,6})")
 
 
 @dataclass(slots=True)
@@ -338,3 +326,14 @@ def read_machines(paths: Sequence[Path], meter: Meter) -> MachineList:
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:EXAMPLES]) + (", ..." if len(names) > EXAMPLES else "")
+
+
+FORMAT = TraceFormat(
+    name="philly",
+    version="3",
+    source="Microsoft Philly, 2017",
+    files="cluster_job_log (JSON), and cluster_machine_list",
+    page="docs/traces/philly.md",
+    read=read,
+    options=frozenset({"run_time"}),
+)
