@@ -26,7 +26,7 @@ from ray_sim.kernels.chunked.queue_state import ChunkRows
 from ray_sim.model.cluster import ServerKind
 from ray_sim.model.streams import Streams
 from ray_sim.policies.registry import create_policy
-from workloads.store import frame_to_table
+from workloads.job_table import frame_to_table
 from workloads.synthetic.synth import synth
 from workloads.training.enrich import enrich
 

@@ -15,7 +15,7 @@ from ray_sim.experiments.inputs.interference_file import load_interference
 from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.policies.harmony.policy import Harmony
 from ray_sim.policy_api import Decision, View
-from workloads.store import frame_to_table
+from workloads.job_table import frame_to_table
 from workloads.synthetic.arrivals import ArrivalKind
 from workloads.synthetic.drawn_jobs import draw_jobs
 from workloads.synthetic.horizon_request import HorizonRequest

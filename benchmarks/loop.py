@@ -21,7 +21,8 @@ from ray_sim.experiments.inputs.interference_file import load_interference
 from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.result import RunResult
-from workloads.store import frame_to_table, load_workload
+from workloads.job_table import frame_to_table
+from workloads.store import load_workload
 from workloads.synthetic.synth import synth
 from workloads.training.enrich import enrich
 

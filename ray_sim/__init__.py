@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from ray_sim.model.parameters import Parameter as Parameter
     from ray_sim.model.result import RunResult as RunResult
     from ray_sim.policy_api.priority import PriorityPolicy as PriorityPolicy
+    from workloads.describe import Workload as Workload
     from workloads.store import load_workload as load_workload
-    from workloads.workload import Workload as Workload
 
 __version__ = "0.1.0"
 

@@ -23,9 +23,9 @@ from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.policies.registry import create_policy
 from tests.object_store import object_store, silent_store
+from workloads.sources import TIMEOUT_VARIABLE
 from workloads.store import read_frame, write_workload
 from workloads.synthetic.synth import synth
-from workloads.time_limit import TIMEOUT_VARIABLE
 
 CLUSTER = "name: small\nservers:\n  - {name: gpu, count: 2, gpus: 4}\n"
 

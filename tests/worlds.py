@@ -20,8 +20,8 @@ from ray_sim.model.job import JobTable
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import capacity_quanta
 from ray_sim.policies.registry import create_policy
+from workloads.job_table import frame_to_table
 from workloads.schema import with_all_columns
-from workloads.store import frame_to_table
 
 HOUR = 3600.0
 

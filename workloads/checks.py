@@ -15,9 +15,8 @@ import polars as pl
 
 from ray_sim.model.errors import InvalidWorkloadError, problems_text
 from ray_sim.model.units import US_PER_S
-from workloads.column import TextForm
 from workloads.rows import repeated
-from workloads.schema import BY_NAME, COLUMNS, SCHEMA, Column, ColumnOrigin
+from workloads.schema import BY_NAME, COLUMNS, SCHEMA, Column, ColumnOrigin, TextForm
 
 EPOCH_RANGE_S = 2**32
 """Instants given as a date must lie in 1970 .. 2106 in UTC; others are broken."""
@@ -190,12 +189,7 @@ def check_values(frame: pl.DataFrame, source: str) -> None:
 
 
 def refuse_absurd(frame: pl.DataFrame, names: Iterable[str], advice: str) -> None:
-    """Raise where a derived number exceeds the maximum of its column.
-
-    Raises
-    ------
-    InvalidWorkloadError : names the column, the first such job and its value, and ends with ``advice``
-    """
+    """Raise InvalidWorkloadError where a derived number exceeds the maximum of its column."""
     for name in names:
         most = BY_NAME[name].maximum
         beyond = frame.filter(pl.col(name) > most)

@@ -24,8 +24,7 @@ from workloads.files import (
     require_replaceable,
 )
 from workloads.formats.registry import find_format
-from workloads.meter import Meter
-from workloads.progress import Progress, silent
+from workloads.progress import Meter, Progress, silent
 from workloads.provenance import Counts, Provenance, SourceFile
 from workloads.realisation import Window
 from workloads.rows import height

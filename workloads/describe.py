@@ -1,9 +1,10 @@
-"""Statistics of a workload, and rows of printed tables that show them."""
+"""A workload file in memory, its statistics, and rows of printed tables that show them."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -12,24 +13,20 @@ import polars as pl
 from pydantic import JsonValue
 
 from ray_sim.model.html import facts_html
+from ray_sim.model.job import JobTable
 from ray_sim.model.readable import duration, number
 from ray_sim.model.units import FloatArray
+from workloads.job_table import frame_to_table
 from workloads.provenance import Provenance
 from workloads.realisation import Tally
 from workloads.schema import COLUMNS, DEMAND_COLUMNS, ColumnOrigin
+from workloads.sources import Source
 from workloads.status import Ending, endings
+from workloads.store import read_frame, read_provenance
 
 QUANTILES: dict[str, float] = {
-    "min": 0,
-    "p1": 0.01,
-    "p10": 0.1,
-    "p25": 0.25,
-    "p50": 0.5,
-    "p75": 0.75,
-    "p90": 0.9,
-    "p99": 0.99,
-    "max": 1,
-}
+    "min": 0, "p1": 0.01, "p10": 0.1, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "p99": 0.99, "max": 1,
+}  # fmt: skip
 """Nearest-rank quantiles: every one is a value of the workload."""
 
 SIZES_SHOWN = 12
@@ -317,3 +314,29 @@ def _text(value: JsonValue) -> str:
 
 def _entry_text(name: str, value: JsonValue) -> str:
     return f"{name} ({_text(value)})" if isinstance(value, dict) else f"{name}={_text(value)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """The jobs of a workload file, checked."""
+
+    path: str
+    jobs: pl.DataFrame = field(repr=False)
+    """Columns of `SCHEMA`, one row per job."""
+    provenance: Provenance | None = field(repr=False)
+
+    @classmethod
+    def read(cls, path: Source) -> Workload:
+        """Read a workload file; raises as `read_frame`."""
+        return cls(str(path), read_frame(path), read_provenance(path))
+
+    def table(self, resources: Sequence[str]) -> JobTable:
+        """The jobs with their demand of each resource of a cluster."""
+        return frame_to_table(self.jobs, resources)
+
+    def describe(self) -> WorkloadDescription:
+        """The workload in numbers."""
+        return describe_frame(self.jobs, self.path, self.provenance)
+
+    def _repr_html_(self) -> str:
+        return self.describe()._repr_html_()

@@ -7,6 +7,7 @@ import hashlib
 import io
 import os
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,27 +21,19 @@ _PART_BYTES = 2**22
 
 
 def require_file(source: Source) -> None:
-    """Raise unless a path or URL leads to a file with something in it.
-
-    Raises
-    ------
-    InvalidWorkloadError : missing, a folder, empty, or not readable
-    """
+    """Raise InvalidWorkloadError unless a path or URL leads to a readable file that is not empty."""
     try:
         if not is_url(source):
-            _require_local(Path(source))
+            path = Path(source)
+            if not path.exists():
+                raise InvalidWorkloadError(f"{path}: no such file{unsent(path)}; check the path")
+            require_regular(path, InvalidWorkloadError)
+            _require_text(path, InvalidWorkloadError)
         with open_source(source, InvalidWorkloadError) as stream:
             if not stream.read(1):
                 raise InvalidWorkloadError(f"{source}: the file is empty; fetch or write it again")
     except OSError as error:
         raise InvalidWorkloadError(f"{source}: cannot be read: {error.strerror or error}") from error
-
-
-def _require_local(path: Path) -> None:
-    if not path.exists():
-        raise InvalidWorkloadError(f"{path}: no such file{unsent(path)}; check the path")
-    require_regular(path, InvalidWorkloadError)
-    _require_text(path, InvalidWorkloadError)
 
 
 def _require_text(path: Path, error: type[InvalidInputError]) -> None:
@@ -52,12 +45,7 @@ def _require_text(path: Path, error: type[InvalidInputError]) -> None:
 
 
 def refuse_url(path: Path) -> None:
-    """Raise for the path of an output that was given as a URL.
-
-    Raises
-    ------
-    InvalidInputError
-    """
+    """Raise InvalidInputError for the path of an output that was given as a URL."""
     if len(path.parts) > 1 and _SCHEME.fullmatch(path.parts[0]):
         raise InvalidInputError(
             f"{path}: is a URL; outputs are written to this machine, copy them there afterwards"
@@ -69,12 +57,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 def require_folder_of(path: Path) -> None:
-    """Raise unless ``path`` can be a file: its folder exists, and it is no folder and no link to nothing.
-
-    Raises
-    ------
-    InvalidInputError
-    """
+    """Raise InvalidInputError unless ``path`` can be a file: in a folder, no folder, no link to nothing."""
     refuse_url(path)
     if not path.parent.is_dir():
         raise InvalidInputError(f"{path}: the folder {path.parent} does not exist; create it first")
@@ -110,6 +93,17 @@ def text_bytes(paths: Iterable[Path]) -> int:
 
 
 @contextmanager
+def read_to_its_end(path: Path) -> Iterator[None]:
+    """Convert exceptions of reading a file to an error that names the file."""
+    try:
+        yield
+    except (OSError, EOFError, zlib.error) as error:
+        raise InvalidWorkloadError(
+            f"{path}: cannot be read to its end ({error}); fetch the file again"
+        ) from error
+
+
+@contextmanager
 def open_unpacked(path: Path) -> Iterator[TextIO]:
     """Open a plain or gzip text file, recognised by content, without a byte order mark.
 
@@ -123,12 +117,7 @@ def open_unpacked(path: Path) -> Iterator[TextIO]:
 
 
 def require_replaceable(path: Path, is_ours: Callable[[Path], bool]) -> None:
-    """Raise unless ``path`` can be written; an existing file must be one that we wrote.
-
-    Raises
-    ------
-    InvalidInputError
-    """
+    """Raise InvalidInputError unless ``path`` can be written; an existing file must be one that we wrote."""
     require_folder_of(path)
     if path.exists() and not is_ours(path):
         raise InvalidInputError(

@@ -13,10 +13,9 @@ import polars as pl
 from ray_sim.model.arguments import expect
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import MAX_TIME_S, FloatArray, seconds_to_us
+from ray_sim.model.units import MAX_TIME_S, FloatArray, IntArray, seconds_to_us, us_to_seconds
 from workloads.provenance import Provenance
 from workloads.schema import SCHEMA, SORT_KEY
-from workloads.statement_columns import births_s
 from workloads.status import WORDS, Ending, endings
 
 DAY_S = 86_400
@@ -178,12 +177,7 @@ def _most_common(status: pl.Series) -> dict[str, int]:
 
 
 def cut_window(frame: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """The jobs submitted in the window, at the times they have.
-
-    Raises
-    ------
-    InvalidWorkloadError : there are none
-    """
+    """The jobs submitted in the window, at least one, at the times they have."""
     jobs = frame.filter(window.holds(pl.col("submit_s")))
     if jobs.is_empty():
         submit_s = frame["submit_s"].to_numpy()
@@ -262,6 +256,12 @@ def _submitted_at(jobs: pl.DataFrame, submit_s: pl.Expr) -> pl.DataFrame:
     moved = jobs.with_columns(submit_s=submit_s, announced=pl.col("birth_s").is_not_null())
     births = pl.Series(births_s(moved["submit_s"].to_numpy(), lead_us))
     return moved.with_columns(birth_s=pl.when("announced").then(births)).drop("announced")
+
+
+def births_s(submit_s: FloatArray, lead_us: IntArray) -> FloatArray:
+    """(J,) births such that a run sees each submission ``lead_us`` microseconds, (J,) >= 0, after them."""
+    births: FloatArray = np.minimum(us_to_seconds(seconds_to_us(submit_s) - lead_us), submit_s)
+    return births
 
 
 def check_load_scale(load_scale: float) -> None:

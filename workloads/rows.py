@@ -1,17 +1,25 @@
-"""Rows of a trace that may exceed memory: temporary files, duplicates and sorting, part by part."""
+"""Rows of a trace that may exceed memory: temporary files, duplicates and sorting, part by part.
+
+A trace in several dumps has one record of a job in each. Kept is a record that has ended rather than one that
+has not, then the longest, then the first: the readers of tables, lists of pods and the Philly log choose so.
+"""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from pydantic import JsonValue
 
 from ray_sim.model.errors import InvalidInputError
 from workloads.progress import Portions, untold
 from workloads.schema import SORT_KEY
+from workloads.status import endings
 
 PART_ROWS = 2**18
 """Approximate number of rows in memory at a time."""
@@ -24,6 +32,9 @@ _LEAST_BATCH_ROWS = 2**8
 _SAMPLED = 2**16
 """Approximate size of the sample that places the cuts between parts."""
 
+DUPLICATE_JOB = "duplicate_job_id"
+"""Reject reason of the records of a job that are not kept."""
+
 
 class SpilledRows:
     """Frames of rows in the order added: in memory while they are few, else in files of a folder."""
@@ -35,20 +46,13 @@ class SpilledRows:
         self._files: list[Path] = []
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Add rows with the columns of those before.
-
-        Raises
-        ------
-        InvalidInputError : there is no room for them
-        """
+        """Add rows with the columns of those before; raises InvalidInputError where there is no room."""
         self._held.append(frame)
         if sum(held.height for held in self._held) < PART_ROWS:
             return
         path = self._folder / f"{self._name}-{len(self._files)}.parquet"
-        try:
+        with _needing_room(self._folder):
             pl.concat(self._held).write_parquet(path, compression="lz4", row_group_size=GROUP_ROWS)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise no_room(self._folder, error) from error
         self._files.append(path)
         self._held = []
 
@@ -59,28 +63,25 @@ class SpilledRows:
 
 
 def computed(rows: pl.LazyFrame, count: int, folder: Path, name: str) -> pl.LazyFrame:
-    """The ``count`` rows, computed once: in memory while they are few, else in a file of a folder.
-
-    Raises
-    ------
-    InvalidInputError : there is no room for them
-    """
+    """The ``count`` rows, computed once: in memory while they are few, else in a file of a folder."""
     if count <= PART_ROWS:
         return rows.collect(engine="streaming").lazy()
     path = folder / f"{name}.parquet"
-    try:
+    with _needing_room(folder):
         rows.sink_parquet(path, compression="lz4", row_group_size=GROUP_ROWS)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise no_room(folder, error) from error
     return pl.scan_parquet(path, glob=False)
 
 
-def no_room(folder: Path, error: Exception) -> InvalidInputError:
-    """The error of a temporary file that cannot be written."""
-    return InvalidInputError(
-        f"{folder}: rows cannot be kept there ({error}); make some room, or name another folder for"
-        " temporary files in TMPDIR"
-    )
+@contextmanager
+def _needing_room(folder: Path) -> Iterator[None]:
+    """Convert exceptions of writing a temporary file to an error that names the folder."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InvalidInputError(
+            f"{folder}: rows cannot be kept there ({error}); make some room, or name another folder for"
+            " temporary files in TMPDIR"
+        ) from error
 
 
 def height(rows: pl.LazyFrame) -> int:
@@ -101,43 +102,42 @@ def repeated(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
 
 
 class PartitionedRows:
-    """Rows in files of a folder of their own, by the number of their part; one part is read at a time."""
+    """Rows by the number of their part, of which one is read at a time.
+
+    A single part stays in memory; several are in files of a folder of their own.
+    """
 
     def __init__(self, folder: Path, parts: int) -> None:
+        self.parts = parts
         self._folder = folder
+        self._held: list[pl.DataFrame] = []
         # Of each part a batch waits in memory to be written: PART_ROWS rows in all.
         self._batch_rows = max(_LEAST_BATCH_ROWS, PART_ROWS // parts)
         self._added = 0
 
     def add(self, rows: pl.LazyFrame, part: pl.Expr) -> None:
-        """Store rows in one pass over them.
-
-        Parameters
-        ----------
-        part : number of the part of each row, from 0
-
-        Raises
-        ------
-        InvalidInputError : there is no room for them
-        """
+        """Store rows by their ``part``, from 0, in one pass; raises InvalidInputError without room."""
+        if self.parts == 1:
+            self._held.append(rows.collect(engine="streaming"))
+            return
         target = pl.PartitionBy(self._folder / f"{self._added:08}", key="part", include_key=False)
         self._added += 1
         numbered = rows.with_columns(part=part)
-        try:
+        with _needing_room(self._folder.parent):
             numbered.sink_ipc(target, mkdir=True, compression="lz4", record_batch_size=self._batch_rows)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise no_room(self._folder.parent, error) from error
 
     def is_empty(self) -> bool:
         """Whether no row was stored."""
-        return not any(self._folder.glob("*/part=*/*"))
+        return not self._held and not any(self._folder.glob("*/part=*/*"))
 
     def scan(self) -> pl.LazyFrame:
         """All rows stored, lazily; at least one row must have been stored."""
-        return self._scan("*")
+        return pl.concat(self._held).lazy() if self._held else self._scan("*")
 
     def read(self, part: int) -> pl.DataFrame | None:
         """The rows of one part, in the order added; None without any."""
+        if self._held:
+            return pl.concat(self._held)
         if not any(self._folder.glob(f"*/part={part}/*")):
             return None
         return self._scan(str(part)).collect()
@@ -205,9 +205,6 @@ def _part_count(count: int) -> int:
 
 def _parted(rows: pl.LazyFrame, part: pl.Expr, parts: int, folder: Path) -> Iterator[pl.DataFrame]:
     """Yield the rows of each part, in their order; ``folder`` is theirs, and removed at the end."""
-    if parts == 1:
-        yield rows.collect(engine="streaming")
-        return
     stored = PartitionedRows(folder, parts)
     stored.add(rows, part)
     for number in range(parts):
@@ -225,3 +222,48 @@ def _cuts(rows: pl.LazyFrame, count: int, name: str) -> pl.Series:
     sample = rows.select(pl.col(name).gather_every(max(1, count // _SAMPLED)))
     values = sample.collect(engine="streaming")[name].sort()
     return values.gather([len(values) * part // parts for part in range(1, parts)]).unique().sort()
+
+
+class Replaced(NamedTuple):
+    """Counts of first records that gave way to a later one, which has ended or is longer."""
+
+    by_ended: int = 0
+    by_longer: int = 0
+
+    def notes(self) -> dict[str, JsonValue]:
+        """Entries of the provenance; none without such records."""
+        counts = {f"replaced_{name}_record": count for name, count in self._asdict().items()}
+        return counts if any(self) else {}
+
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence about them; none without such records."""
+        text = f"a later one that has ended ({self.by_ended:,} jobs), or to a longer one ({self.by_longer:,})"
+        return (f"{DUPLICATE_JOB}: a first record gave way to {text}",) if any(self) else ()
+
+
+def keep_best(rows: pl.LazyFrame, folder: Path, compared: Portions) -> tuple[pl.LazyFrame, Replaced]:
+    """Give all but the best of the sound rows with one job_id the reason `DUPLICATE_JOB`.
+
+    Parameters
+    ----------
+    rows : `row`, `job_id`, `duration_s`, `reason`, and `status` where the trace has one
+    folder : for temporary files, which are removed
+    compared : called after each portion of the rows
+    """
+    sound = rows.filter(pl.col("reason").is_null())
+    later = repeats(sound, ["job_id"], folder, compared)
+    if later.is_empty():
+        return rows, Replaced()
+    has_status = "status" in rows.collect_schema().names()
+    ended = endings(pl.col("status")).is_not_null() if has_status else pl.lit(value=False)
+    names = sound.filter(pl.col("row").is_in(later.implode())).select("job_id").unique()
+    facts = sound.join(names, on="job_id", how="semi").select("row", "job_id", "duration_s", ended=ended)
+    same = facts.sort("row").collect(engine="streaming")
+    ranked = same.sort("ended", "duration_s", "row", descending=[True, True, False])
+    first, best = (each.unique("job_id", keep="first", maintain_order=True) for each in (same, ranked))
+    replaced = first.join(best, on="job_id", suffix="_best").filter(pl.col("row") != pl.col("row_best"))
+    by_ended = replaced.filter(pl.col("ended") != pl.col("ended_best")).height
+    others = same.join(best, on="row", how="anti")["row"]
+    why = pl.when(pl.col("row").is_in(others.implode())).then(pl.lit(DUPLICATE_JOB))
+    rows = rows.with_columns(reason=pl.coalesce("reason", why))
+    return rows, Replaced(by_ended, replaced.height - by_ended)

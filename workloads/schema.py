@@ -1,75 +1,329 @@
-"""Columns of a workload file: the only list of them."""
+"""Columns of a workload file: the only list of them, with what each may hold."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
 import polars as pl
 
+from ray_sim.model.job import Exchange
+from ray_sim.model.outlook import OUTLOOK_FORM, outlook_faults, parse_outlook
+from ray_sim.model.parameter_blocks import BLOCKS_FORM, parse_blocks
 from ray_sim.model.units import MAX_TIME_S
-from workloads.column import MAX_COUNT, MAX_GIB, MAX_NORM, MAX_WHOLE
-from workloads.column import Column as Column
-from workloads.column import ColumnOrigin as ColumnOrigin
-from workloads.statement_columns import STATEMENT_COLUMNS
-from workloads.training_columns import TRAINING_COLUMNS
+from ray_sim.model.value_function import VALUE_FORM, parse_value, value_faults
+
+MAX_COUNT = 2**20
+"""The most GPUs, cores, tasks or attempts a row may have; more is a broken trace."""
+
+MAX_GIB = 2**30
+"""The most memory or disk a task may have."""
+
+MAX_NORM = 2**10
+"""The most of a resource measured in the trace's largest machines that a task may have."""
+
+MAX_MB = 2**30
+"""Largest model in MB; also the largest bandwidth in Mbit/s."""
+
+MAX_WHOLE = 2**52
+"""The largest order or priority; whole numbers up to here survive a floating-point reader."""
+
+
+class ColumnOrigin(StrEnum):
+    """Origin of a column's values."""
+
+    TRACE = "trace"
+    """Measured: the trace has it, or it is null."""
+    PROFILE = "profile"
+    """Training of the job, measured or drawn; a workload may lack these columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextForm:
+    """Required form of the texts of a column."""
+
+    wanted: str
+    parse: Callable[[str], object]
+    """Raises ValueError for another text."""
+    faults_of_all: Callable[[pl.Series], Mapping[int, str]] | None = None
+    """Errors of `parse` for many texts at once, by index; None where parsing one by one is fast enough."""
+
+    def fault(self, text: str) -> str | None:
+        """What is wrong with the text; None where it has the form."""
+        try:
+            self.parse(text)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    def allows(self, text: str) -> bool:
+        """Whether the text has the form."""
+        return self.fault(text) is None
+
+    def wrong(self, texts: pl.Series) -> list[str]:
+        """Those of the texts that lack the form."""
+        if self.faults_of_all is None:
+            return [text for text in texts if not self.allows(text)]
+        return texts.gather(sorted(self.faults_of_all(texts))).to_list()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: name, dtype, meaning, allowed values."""
+
+    name: str
+    dtype: pl.DataType
+    meaning: str
+    null: str | None = None
+    """Meaning of a null; None where nulls are not allowed."""
+    unit: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    layer: ColumnOrigin = ColumnOrigin.TRACE
+    choices: tuple[str, ...] = ()
+    """Allowed texts; empty where any text is allowed."""
+    form: TextForm | None = None
+    """Required form of the texts; None for any text."""
+
+    def holds(self, text: str) -> bool:
+        """Whether a column of texts may hold this one."""
+        if self.choices:
+            return text in self.choices
+        return self.form is None or self.form.allows(text)
+
+    @property
+    def wanted_text(self) -> str:
+        """Description of the allowed texts, for error messages."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        return "a text" if self.form is None else self.form.wanted
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the column holds numbers, within `minimum` and `maximum`."""
+        return self.dtype != pl.String()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the numbers are whole."""
+        return self.dtype == pl.Int64()
+
+
+EXCHANGES: dict[str, Exchange] = {exchange.name.lower(): exchange for exchange in Exchange}
+"""Allowed texts of the column `exchange`."""
+
+LEAST = 2**-40
+"""The smallest positive number of a column that must not hold zero."""
 
 SCHEMA_VERSION = "4"
 """Changes when a column appears, goes, or changes its meaning."""
 
 
-def _whole(name: str, meaning: str, null: str | None = None, maximum: int = MAX_COUNT) -> Column:
-    return Column(name, pl.Int64(), meaning, null, minimum=0, maximum=maximum)
+def _text(name: str, meaning: str, null: str | None = None, form: TextForm | None = None) -> Column:
+    return Column(name, pl.String(), meaning, null, form=form)
 
 
-def _real(name: str, meaning: str, unit: str, maximum: float, null: str | None = None) -> Column:
-    return Column(name, pl.Float64(), meaning, null, unit, 0, maximum)
+def _whole(
+    name: str, meaning: str, null: str | None = None, minimum: int = 0, maximum: int = MAX_COUNT
+) -> Column:
+    return Column(name, pl.Int64(), meaning, null, "", minimum, maximum)
 
 
-def _seconds(name: str, meaning: str, null: str | None = None) -> Column:
-    return _real(name, meaning, "s", MAX_TIME_S, null)
+def _count(name: str, meaning: str, null: str | None = None) -> Column:
+    return _whole(name, meaning, null, 1)
 
+
+def _real(
+    name: str,
+    meaning: str,
+    unit: str = "",
+    null: str | None = None,
+    *,
+    minimum: float = 0,
+    maximum: float = MAX_COUNT,
+) -> Column:
+    return Column(name, pl.Float64(), meaning, null, unit, minimum, maximum)
+
+
+def _seconds(name: str, meaning: str, null: str | None = None, *, minimum: float = 0) -> Column:
+    return _real(name, meaning, "s", null, minimum=minimum, maximum=MAX_TIME_S)
+
+
+def _mbps(name: str, meaning: str, null: str | None = None) -> Column:
+    return _real(name, meaning, "Mbps", null, minimum=2**-10, maximum=MAX_MB)
+
+
+def _demands(role: str, who: str, gpu_null: str | None = None) -> tuple[Column, ...]:
+    return (
+        _real(f"{role}_gpu", f"GPUs of one {who}.", "GPU", gpu_null),
+        _real(f"{role}_cpu", f"CPU cores of one {who}.", "core", "0"),
+        _real(f"{role}_memory_gib", f"Memory of one {who}.", "GiB", "0", maximum=MAX_GIB),
+        _real(f"{role}_disk_gib", f"Disk of one {who}.", "GiB", "0", maximum=MAX_GIB),
+    )
+
+
+def _of_profile(*columns: Column) -> tuple[Column, ...]:
+    """The columns in the layer `PROFILE`, where a null without a meaning is an unknown value."""
+    unknown = "the workload does not say"
+    return tuple(
+        replace(column, layer=ColumnOrigin.PROFILE, null=column.null or unknown) for column in columns
+    )
+
+
+_NOT_CHUNKED = "the job is not chunked"
+
+TRAINING_COLUMNS: tuple[Column, ...] = _of_profile(
+    _count("chunks", "Equal parts of the job's data, each trained by one worker.", _NOT_CHUNKED),
+    _count("epochs", "Number of passes over the job's data, or over each of its chunks."),
+    _count("minibatches_per_chunk", "Mini-batches of one chunk.", _NOT_CHUNKED),
+    _seconds(
+        "minibatch_s",
+        "Time of a worker of speed 1 to train one mini-batch, without communication.",
+        _NOT_CHUNKED,
+    ),
+    _real("gradient_mb", "Size of the gradients, which is that of the parameters.", "MB", maximum=MAX_MB),
+    _mbps("bandwidth_mbps", "Bandwidth of the job between a worker and its parameter server."),
+    _seconds(
+        "upload_edge_s", "Time to send a chunk to a worker on an edge server or a plain server.", _NOT_CHUNKED
+    ),
+    _seconds("upload_cloud_s", "Time to send a chunk to a worker in the cloud.", _NOT_CHUNKED),
+    _text("model", "Name of the model's family.", "unknown"),
+    _text(
+        "blocks",
+        "Parameters in each block of the model, in the order of layers, such as 9408 2*64 3*(4096 64).",
+        form=TextForm(BLOCKS_FORM, parse_blocks),
+    ),
+    Column(
+        "exchange",
+        pl.String(),
+        "Exchange of gradients: sync or async through parameter servers, or all_reduce in a ring.",
+        choices=tuple(EXCHANGES),
+    ),
+    _real("samples", "Samples of an epoch; where solved for, not whole.", maximum=MAX_WHOLE),
+    _count(
+        "batch", "Samples of a step: of all workers together, or of each worker where `exchange` is async."
+    ),
+    _seconds("sample_s", "Time of a worker of speed 1 to train one sample.", minimum=LEAST),
+    _mbps("internal_bandwidth_mbps", "Bandwidth between a worker and a parameter server on the same server."),
+    _mbps(
+        "pair_bandwidth_mbps",
+        "With truth=pd_ors, of a pair of a worker and a parameter server in place of `bandwidth_mbps`.",
+        "`bandwidth_mbps`",
+    ),
+    _mbps(
+        "internal_pair_bandwidth_mbps",
+        "The same within a server, in place of `internal_bandwidth_mbps`.",
+        "`internal_bandwidth_mbps`",
+    ),
+    _mbps(
+        "chunk_bandwidth_mbps",
+        "With truth=a_online, of a worker in place of `bandwidth_mbps`.",
+        "`bandwidth_mbps`",
+    ),
+    _seconds("step_s", "Fixed time of each step, besides training and exchange.", "0"),
+    _seconds("step_s_per_worker", "Time that each worker adds to `step_s`.", "0"),
+    _seconds("step_s_per_ps", "Time that each parameter server adds to `step_s`.", "0"),
+    _count("workers_per_ps", "Number of workers that one parameter server serves."),
+    _count("num_workers", "Number of workers requested."),
+    _whole("num_ps", "Number of parameter servers requested; 0 only where `exchange` is all_reduce."),
+    *_demands("worker", "worker"),
+    *_demands("ps", "parameter server", "0"),
+    _real("utility_max", "Utility of the job if it is done at once.", maximum=MAX_WHOLE),
+    _real("utility_decay_per_s", "Steepness of the fall of the utility at `utility_due_s`.", "1/s"),
+    _seconds("utility_due_s", "Time after submission at which half of the utility is left."),
+    _real("loss_b0", "The loss after k epochs is 1 / (b0 k + b1) + b2.", minimum=LEAST),
+    _real("loss_b1", "See `loss_b0`.", minimum=LEAST),
+    _real("loss_b2", "See `loss_b0`."),
+    _real("loss_noise", "Standard deviation of an observed loss."),
+    _real(
+        "loss_threshold",
+        "Fall of the loss in an epoch below which the job counts as converged.",
+        minimum=LEAST,
+    ),
+    _count("loss_patience", "Epochs in a row below the threshold after which the job ends."),
+    _real(
+        "loss_drop",
+        "Fraction of the loss above `loss_b2` that is lost at once, as when the learning rate is lowered.",
+        null="0",
+        maximum=1 - LEAST,
+    ),
+    _count("loss_drop_epoch", "Epoch of this drop.", "1"),
+    _real(
+        "trained_share",
+        "Fraction of the epochs to convergence after which the job ends, as if killed.",
+        null="1",
+        minimum=LEAST,
+        maximum=1,
+    ),
+)
+"""Optional columns: how the jobs train."""
+
+_VALUE = TextForm(VALUE_FORM, parse_value, value_faults)
+_OUTLOOK = TextForm(OUTLOOK_FORM, parse_outlook, outlook_faults)
+
+STATEMENT_COLUMNS: tuple[Column, ...] = _of_profile(
+    _seconds(
+        "birth_s",
+        "Announcement of the job, in the trace's own time; at most `submit_s`, at which it arrives.",
+        "announced at submission",
+        minimum=-MAX_TIME_S,
+    ),
+    _text(
+        "value",
+        "Worth of a completion by seconds after `birth_s`, such as deadline 40 3600; see below.",
+        form=_VALUE,
+    ),
+    _text(
+        "outlook",
+        "Distribution of arrival and run time at `birth_s`, such as 0:60:0.5 0:600:0.5; see below.",
+        form=_OUTLOOK,
+    ),
+    _text("reported_value", "What the owner reports in place of `value`.", "the truth", _VALUE),
+    _text("reported_outlook", "What the owner reports in place of `outlook`.", "the truth", _OUTLOOK),
+    _real("reported_gpus", "What the owner reports in place of `num_gpus`.", "GPU", "the truth"),
+)
+"""Optional columns: statements of work of the jobs, true and reported."""
 
 COLUMNS: tuple[Column, ...] = (
-    Column("job_id", pl.String(), "Name of the job, unique in the workload."),
+    _text("job_id", "Name of the job, unique in the workload."),
     _whole(
         "trace_order",
         "Position in the trace, unique within a vc; orders jobs submitted at one instant.",
         maximum=MAX_WHOLE,
     ),
     _seconds("submit_s", "Submission, in the trace's own time."),
-    Column("user", pl.String(), "User who submitted the job.", "unknown"),
-    Column("vc", pl.String(), "Virtual cluster that the job was submitted to.", "the trace has none"),
-    Column("status", pl.String(), "How the job ended in the trace, in the trace's words.", "unknown"),
-    _real("num_gpus", "GPUs of the whole job; may be fractional.", "GPU", MAX_COUNT),
+    _text("user", "User who submitted the job.", "unknown"),
+    _text("vc", "Virtual cluster that the job was submitted to.", "the trace has none"),
+    _text("status", "How the job ended in the trace, in the trace's words.", "unknown"),
+    _real("num_gpus", "GPUs of the whole job; may be fractional.", "GPU"),
     _seconds("duration_s", "Run time in the trace, with all GPUs held."),
     _whole("attempts", "Number of times that the trace started the job.", "unknown"),
-    Column(
+    _whole(
         "priority",
-        pl.Int64(),
         "Priority in the trace, higher is more urgent; no built-in policy reads it.",
         "counts as 0",
-        minimum=-MAX_WHOLE,
-        maximum=MAX_WHOLE,
+        -MAX_WHOLE,
+        MAX_WHOLE,
     ),
-    Column(
+    _count(
         "num_tasks",
-        pl.Int64(),
         "Number of identical tasks in the gang.",
         "num_gpus tasks of 1 GPU where num_gpus is whole and at least 1, else one task",
-        minimum=1,
-        maximum=MAX_COUNT,
     ),
-    _real("cpu_per_task", "CPU cores of one task.", "core", MAX_COUNT, "0"),
-    _real("memory_gib_per_task", "Memory of one task.", "GiB", MAX_GIB, "0"),
-    _real("disk_gib_per_task", "Disk of one task.", "GiB", MAX_GIB, "0"),
-    Column("group_id", pl.String(), "Job of the trace that this row is a part of.", "the row is a whole job"),
+    _real("cpu_per_task", "CPU cores of one task.", "core", "0"),
+    _real("memory_gib_per_task", "Memory of one task.", "GiB", "0", maximum=MAX_GIB),
+    _real("disk_gib_per_task", "Disk of one task.", "GiB", "0", maximum=MAX_GIB),
+    _text("group_id", "Job of the trace that this row is a part of.", "the row is a whole job"),
     *(
         _real(
-            f"{resource}_norm_per_task",
+            f"{what.lower()}_norm_per_task",
             f"{what} of one task, as a part of the largest machine's in the trace.",
             "machine",
-            MAX_NORM,
             "0",
+            maximum=MAX_NORM,
         )
-        for resource, what in (("cpu", "CPU"), ("memory", "Memory"), ("disk", "Disk"))
+        for what in ("CPU", "Memory", "Disk")
     ),
     _whole(
         "scheduling_class",

@@ -1,16 +1,23 @@
-"""Open inputs by path or URL: local files, and objects in the stores that pyarrow supports."""
+"""Open inputs by path or URL: local files, and objects in the stores that pyarrow supports.
+
+The clients of object stores may wait without end, so each answer has a time limit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
-from typing import IO, TYPE_CHECKING, cast
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import IO, TYPE_CHECKING, TypeVar, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from ray_sim.model.errors import InvalidInputError
-from ray_sim.model.text import has_secret, without_secrets
-from workloads.time_limit import TimeLimit
+from ray_sim.model.text import has_secret, shown, without_secrets
 
 if TYPE_CHECKING:
     from pyarrow.fs import S3FileSystem
@@ -29,6 +36,16 @@ _MAX_REASON = 300
 
 _UNPACKED = {"runtime_resources", "working_dir_files"}
 """Folders in the path where Ray unpacks a job's working directory; Ray deletes it after the job."""
+
+TIMEOUT_VARIABLE = "RAY_SIM_STORE_TIMEOUT_S"
+"""Environment variable: seconds that a store may take for an answer."""
+
+TIMEOUT_S = 60.0
+"""Default in seconds, without the variable."""
+
+MAX_TIMEOUT_S = 86_400.0
+
+_Value = TypeVar("_Value")
 
 
 def in_job(path: Path) -> bool:
@@ -83,23 +100,13 @@ def open_source(source: Source, error: type[InvalidInputError]) -> Iterator[IO[b
 
 
 def require_regular(path: Path, error: type[InvalidInputError]) -> None:
-    """Raise unless ``path`` is absent or a regular file: reading a device or a pipe may never end.
-
-    Raises
-    ------
-    error
-    """
+    """Raise ``error`` unless ``path`` is absent or a regular file: a device or a pipe may never end."""
     if path.exists() and not path.is_file():
         raise error(f"{path}: not a file; give the file itself, no folder, device or pipe")
 
 
 def check_url(url: str, error: type[InvalidInputError]) -> None:
-    """Raise for a URL of an unknown scheme, with a password or a key in it, or with a fragment.
-
-    Raises
-    ------
-    error
-    """
+    """Raise ``error`` for a URL of an unknown scheme, with a password or a key in it, or with a fragment."""
     place, hash_sign, _ = url.partition("#")
     if hash_sign:
         raise error(
@@ -117,12 +124,7 @@ def check_url(url: str, error: type[InvalidInputError]) -> None:
 
 
 def local_path(source: str) -> Path:
-    """The path of a file of this machine.
-
-    Raises
-    ------
-    InvalidInputError : it is a URL
-    """
+    """The path of a file of this machine; raises InvalidInputError for a URL."""
     if is_url(source):
         place = without_secrets(source.partition("#")[0])
         raise InvalidInputError(f"{place}: only a file of this machine can be read here; fetch it first")
@@ -173,3 +175,88 @@ def _reason(failure: Exception) -> str:
     if any(word in said for word in _UNREACHABLE):
         return f"the store cannot be reached; check its address and the network ({said})"
     return f"cannot be read: {said}"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """Limit on the time that a store may take to answer."""
+
+    url: str
+    """URL that is read, without credentials."""
+    seconds: float
+    error: type[InvalidInputError]
+    """Raised when the time is over."""
+
+    @classmethod
+    def of_environment(cls, url: str, error: type[InvalidInputError]) -> TimeLimit:
+        """The limit that the user has set in `TIMEOUT_VARIABLE`; raises ``error`` if it is out of range."""
+        text = os.environ.get(TIMEOUT_VARIABLE, str(TIMEOUT_S))
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds <= MAX_TIMEOUT_S:
+            raise error(
+                f"{TIMEOUT_VARIABLE}: must be above 0, at most {MAX_TIMEOUT_S:,.0f} s, got '{shown(text)}'"
+            )
+        return cls(url, seconds, error)
+
+    def answer(self, ask: Callable[[], _Value]) -> _Value:
+        """Result of ``ask`` within the limit; its exceptions are raised here.
+
+        Raises
+        ------
+        error : no answer in time; the thread that waits for it does not keep the process
+        """
+        answers: SimpleQueue[tuple[_Value | None, BaseException | None]] = SimpleQueue()
+
+        def wait() -> None:
+            try:
+                answers.put((ask(), None))
+            except BaseException as failure:  # raised again in the thread that asked
+                answers.put((None, failure))
+
+        Thread(target=wait, daemon=True).start()
+        try:
+            value, failure = answers.get(timeout=self.seconds)
+        except Empty:
+            raise self.error(
+                f"{self.url}: the store did not answer within {self.seconds:g} s; check its address and the "
+                f"network, or allow more seconds in {TIMEOUT_VARIABLE}"
+            ) from None
+        if failure is not None:
+            raise failure
+        return cast("_Value", value)
+
+    def file(self, opened: Callable[[], IO[bytes]]) -> IO[bytes]:
+        """Open a file and read each part of it within the limit."""
+        return cast("IO[bytes]", _TimedFile(self, self.answer(opened)))
+
+
+class _TimedFile(io.RawIOBase):
+    """Reads a file of a store within the limit."""
+
+    def __init__(self, limit: TimeLimit, file: IO[bytes]) -> None:
+        self._limit = limit
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        wanted = -1 if size is None else size
+        return self._limit.answer(lambda: self._file.read(wanted))
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()

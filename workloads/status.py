@@ -23,30 +23,14 @@ class Ending(StrEnum):
 
 WORDS: dict[Ending, tuple[str, ...]] = {
     Ending.PASSED: (
-        "pass",
-        "passed",
-        "complete",
-        "completed",
-        "finish",
-        "finished",
-        "succeeded",
-        "success",
-        "done",
+        *("pass", "passed", "complete", "completed", "finish", "finished", "succeeded", "success", "done"),
     ),
     Ending.FAILED: (
         *("fail", "failed", "failure", "error", "node_fail", "out_of_memory", "oomkilled", "boot_fail"),
         *("launch_failed", "reconfig_fail"),
     ),
     Ending.KILLED: (
-        "kill",
-        "killed",
-        "cancelled",
-        "canceled",
-        "aborted",
-        "timeout",
-        "deadline",
-        "evict",
-        "evicted",
+        *("kill", "killed", "cancelled", "canceled", "aborted", "timeout", "deadline", "evict", "evicted"),
         "preempted",
     ),
 }

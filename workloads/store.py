@@ -6,12 +6,14 @@ other numbers, and it survives files that make polars' own reader panic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import Any
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,23 +21,13 @@ from pydantic import ValidationError
 
 from ray_sim.model.errors import InvalidWorkloadError
 from ray_sim.model.job import JobTable
-from ray_sim.model.units import FloatArray, IntArray, demand_quanta, seconds_to_us
 from workloads.checks import check_frame, check_values
 from workloads.files import replacing, require_file
-from workloads.job_profiles import job_profiles
-from workloads.memory import require_memory
+from workloads.job_table import frame_to_table
 from workloads.progress import Portions, untold
 from workloads.provenance import Provenance
 from workloads.rows import in_order, slices_in_order
-from workloads.schema import (
-    COLUMNS,
-    SCHEMA,
-    SCHEMA_VERSION,
-    SORT_KEY,
-    ColumnOrigin,
-    gang_tasks,
-    with_all_columns,
-)
+from workloads.schema import COLUMNS, SCHEMA, SCHEMA_VERSION, ColumnOrigin, with_all_columns
 from workloads.sources import Source, open_source
 
 METADATA_KEY = "ray_sim"
@@ -49,8 +41,10 @@ _READ_ERRORS = (pa.ArrowException, pl.exceptions.PolarsError, OSError, UnicodeDe
 _REPEATING = [name for name, dtype in SCHEMA.items() if dtype == pl.String() and name != "job_id"]
 """Columns worth a dictionary: a name that never repeats only makes the writer slow."""
 
-_PER_TASK = {name.removesuffix("_per_task"): name for name in SCHEMA if name.endswith("_per_task")}
-"""The column of each resource but GPUs."""
+_TEXT_BYTES = 16
+"""Bytes of a text in memory, at least."""
+_COPIES = 2
+"""Times that a value is in memory while a workload is read: a million jobs of 0.2 GiB took 0.42 GiB."""
 
 
 def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> None:
@@ -65,7 +59,10 @@ def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> N
     InvalidInputError : the file cannot be written
     """
     check_frame(frame, str(path))
-    sound = frame.drop(_valueless(frame))
+    # A million jobs would carry hundreds of megabytes of nulls.
+    optional = [column.name for column in COLUMNS if column.layer == ColumnOrigin.PROFILE]
+    present = [name for name in optional if name in frame.columns]
+    sound = frame.drop(name for name in present if frame[name].null_count() == frame.height)
     _write(slices_in_order(sound), sound.columns, frame.height, provenance, path, untold)
 
 
@@ -106,19 +103,14 @@ def _write(
     metadata = {METADATA_KEY: provenance.model_dump_json()}
     schema = _table(pl.DataFrame(schema=SCHEMA).drop(absent)).schema.with_metadata(metadata)
     done = 0
-    with replacing(path, has_provenance) as temporary, _writer(temporary, schema) as writer:
+    form: dict[str, Any] = {"compression": "zstd", "use_dictionary": _REPEATING, "write_page_checksum": True}
+    with replacing(path, has_provenance) as temporary, pq.ParquetWriter(temporary, schema, **form) as writer:
         for group in _row_groups(parts):
             jobs = with_all_columns(group)
             check_values(jobs, str(path))
             writer.write_table(_table(jobs.drop(absent)).replace_schema_metadata(metadata))
             done += group.height
             written(done, count)
-
-
-def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    return pq.ParquetWriter(
-        path, schema, compression="zstd", use_dictionary=_REPEATING, write_page_checksum=True
-    )
 
 
 def _table(frame: pl.DataFrame) -> pa.Table:
@@ -135,12 +127,6 @@ def _row_groups(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         rest = waiting[whole:]
     if rest is not None and not rest.is_empty():
         yield rest
-
-
-def _valueless(frame: pl.DataFrame) -> list[str]:
-    """Optional columns without any value: a million jobs would carry hundreds of megabytes of nulls."""
-    optional = (column.name for column in COLUMNS if column.layer == ColumnOrigin.PROFILE)
-    return [name for name in optional if name in frame.columns and frame[name].null_count() == frame.height]
 
 
 def has_provenance(path: Path) -> bool:
@@ -164,13 +150,10 @@ def read_frame(path: Source) -> pl.DataFrame:
     InvalidWorkloadError : missing, empty, no Parquet, truncated, or breaking the schema
     """
     read_provenance(path)
-    try:
-        with open_source(path, InvalidWorkloadError) as file:
-            table = _opened(file, path).read()
+    with _opened(path) as file:
+        table = file.read()
         table.validate(full=True)
         frame = _frame(table)
-    except _READ_ERRORS as error:
-        raise _unreadable(path, error) from error
     check_frame(frame, str(path))
     return with_all_columns(frame)
 
@@ -182,18 +165,10 @@ def read_some(path: Source, *, gaps: bool) -> pl.DataFrame:
     ----------
     gaps : take the first job, and one for each column that is null for some jobs only; else the one with the
         fewest nulls
-
-    Raises
-    ------
-    InvalidWorkloadError : as `read_frame`, for the jobs that are looked at
     """
     read_provenance(path)
-    try:
-        with open_source(path, InvalidWorkloadError) as file:
-            source = _opened(file, path)
-            frame = _frame(source.read_row_group(0) if source.num_row_groups else source.read())
-    except _READ_ERRORS as error:
-        raise _unreadable(path, error) from error
+    with _opened(path) as file:
+        frame = _frame(file.read_row_group(0) if file.num_row_groups else file.read())
     check_frame(frame, str(path))
     jobs = with_all_columns(frame)
     if not gaps:
@@ -204,24 +179,42 @@ def read_some(path: Source, *, gaps: bool) -> pl.DataFrame:
 
 
 def read_columns(path: Source, names: Sequence[str]) -> pl.DataFrame:
-    """Those of these columns that a workload file has, for all jobs, in its order; values are not checked.
+    """Those of these columns that a workload file has, for all jobs, in its order; values are not checked."""
+    with _opened(path, names) as file:
+        return _frame(file.read(columns=list(names)))
 
-    Raises
-    ------
-    InvalidWorkloadError : missing, no Parquet, or damaged in these columns
-    """
+
+@contextmanager
+def _opened(path: Source, names: Sequence[str] = tuple(SCHEMA)) -> Iterator[pq.ParquetFile]:
+    """The file of a workload, whose columns of these names fit into memory; names it in errors of reading."""
     try:
-        with open_source(path, InvalidWorkloadError) as file:
-            return _frame(_opened(file, path, names).read(columns=list(names)))
+        with open_source(path, InvalidWorkloadError) as stream:
+            file = pq.ParquetFile(stream, page_checksum_verification=True)
+            _require_memory(file, names, path)
+            yield file
     except _READ_ERRORS as error:
         raise _unreadable(path, error) from error
 
 
-def _opened(file: IO[bytes], path: Source, names: Sequence[str] = tuple(SCHEMA)) -> pq.ParquetFile:
-    """The file of a workload, whose columns of these names fit into memory."""
-    source = pq.ParquetFile(file, page_checksum_verification=True)
-    require_memory(source, names, path)
-    return source
+def available_bytes() -> int:
+    """Bytes of memory that this machine can give without swapping; all of it where only that is known."""
+    try:
+        found = re.search(r"MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text())
+    except OSError:
+        found = None
+    return int(found[1]) * 2**10 if found else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _require_memory(file: pq.ParquetFile, names: Collection[str], source: Source) -> None:
+    """Raise unless memory holds these columns; repeated values take next to nothing in a file."""
+    rows, types = file.metadata.num_rows, [each.type for each in file.schema_arrow if each.name in names]
+    sizes = [-(-each.bit_width // 8) if pa.types.is_primitive(each) else _TEXT_BYTES for each in types]
+    needed, available = _COPIES * rows * sum(sizes), available_bytes()
+    if needed > available:
+        raise InvalidWorkloadError(
+            f"{source}: its {rows:,} rows take {needed / 2**30:,.1f} GiB of memory, and "
+            f"{available / 2**30:,.1f} GiB are free; take fewer jobs, e.g. by convert --window, or add memory"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,84 +273,8 @@ def _unreadable(path: Source, error: Exception) -> InvalidWorkloadError:
 
 
 def load_workload(path: Source, resources: Sequence[str] = ("gpu",)) -> JobTable:
-    """A workload file as a `JobTable` with one demand column per resource of the cluster.
-
-    Raises
-    ------
-    InvalidWorkloadError : see `read_frame`
-    """
+    """A workload file as a `JobTable` with one demand column per resource; see `read_frame`."""
     table = frame_to_table(read_frame(path), resources)
     # Arrow would keep what the file took, some 200 MB at a million jobs, until the process ends.
     pa.default_memory_pool().release_unused()
     return table
-
-
-def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> JobTable:
-    """Jobs with the columns of `SCHEMA`, assumed sound and in any order, as a `JobTable`.
-
-    Times count from the first submission. A job is a gang of ``num_tasks`` identical tasks; where that
-    is null, n >= 1 whole GPUs are n tasks of one GPU, and any other job is one task. The demand for a
-    resource without a column is 0.
-    """
-    ordered = _in_order(frame)
-    tasks = _gang_sizes(ordered)
-    submit_us = seconds_to_us(ordered["submit_s"].to_numpy())
-    origin_us = int(submit_us[0]) if len(submit_us) else 0
-    vc_names = tuple(ordered["vc"].drop_nulls().unique().sort())
-    profiles = job_profiles(ordered, resources, origin_us)
-    vc = ordered["vc"].cast(pl.Enum(vc_names)).to_physical().cast(pl.Int64).fill_null(-1)
-    return JobTable(
-        job_id=ordered["job_id"],
-        submit_us=submit_us - origin_us,
-        work_us=seconds_to_us(ordered["duration_s"].to_numpy()),
-        tasks=tasks,
-        demand=np.column_stack([_demand(ordered, tasks, resource) for resource in resources]),
-        resources=tuple(resources),
-        num_gpus=ordered["num_gpus"].to_numpy(writable=True),
-        vc=vc.to_numpy(writable=True),
-        vc_names=vc_names,
-        user=_or_none(ordered["user"]),
-        priority=_priorities(ordered["priority"]),
-        model=_or_none(ordered["model"]),
-        group=_or_none(ordered["group_id"]),
-        trace_order=ordered["trace_order"].to_numpy(writable=True),
-        origin_us=origin_us,
-        chunk_profile=profiles.chunk_profile,
-        training=profiles.training,
-        pairs=profiles.pairs,
-        utility=profiles.utility,
-        loss=profiles.loss,
-        blocks=profiles.blocks,
-        statements=profiles.statements,
-        gaps=profiles.gaps,
-    )
-
-
-def _in_order(frame: pl.DataFrame) -> pl.DataFrame:
-    """Jobs sorted by `SORT_KEY`; those of a file are, and to copy them would take as much memory again."""
-    order = frame.select(pl.arg_sort_by(*SORT_KEY, maintain_order=True)).to_series()
-    return frame if order.is_sorted() else frame[order]
-
-
-def _gang_sizes(frame: pl.DataFrame) -> IntArray:
-    sizes: IntArray = frame.select(gang_tasks()).to_series().to_numpy(writable=True)
-    return sizes
-
-
-def _demand(frame: pl.DataFrame, tasks: IntArray, resource: str) -> IntArray:
-    """Quanta of a resource per task, shape (J,)."""
-    if resource == "gpu":
-        amount: FloatArray = frame["num_gpus"].to_numpy() / tasks
-    elif resource in _PER_TASK:
-        amount = frame[_PER_TASK[resource]].fill_null(0).to_numpy()
-    else:
-        return np.zeros(frame.height, np.int64)
-    return demand_quanta(amount, resource)
-
-
-def _or_none(column: pl.Series) -> pl.Series | None:
-    return None if column.null_count() == len(column) else column
-
-
-def _priorities(column: pl.Series) -> IntArray | None:
-    return None if column.null_count() == len(column) else column.fill_null(0).to_numpy(writable=True)

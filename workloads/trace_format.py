@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import UnknownNameError
-from workloads.meter import Meter
+from workloads.progress import Meter
 
 REJECT_SCHEMA: dict[str, pl.DataType] = {
     "source": pl.String(),
@@ -66,12 +66,7 @@ class Censored(StrEnum):
 
 
 def choose(kind: type[_Choice], option: str, name: str) -> _Choice:
-    """Member of an enumeration by its name.
-
-    Raises
-    ------
-    UnknownNameError : no such choice
-    """
+    """Member of an enumeration by its name; raises UnknownNameError for another."""
     try:
         return kind(name)
     except ValueError as error:

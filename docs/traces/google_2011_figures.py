@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
-from ray_sim.workloads.synthetic.google_profile import GOOGLE, MOST_TASKS
+from ray_sim.workloads.synthetic.trace_profile import GOOGLE, MOST_TASKS
 
 TRACE_BEGINS_S = 600
 """Trace time of the first second that is recorded."""
@@ -27,7 +27,7 @@ def of_runs(jobs: pl.DataFrame) -> dict[str, object]:
     by_hour = np.bincount(hour)[:-1]  # the last hour is cut
     ended = jobs.filter(pl.col("status").is_not_null())["duration_s"]
     quantiles_s = {q: ended.quantile(q) for q in GOOGLE.probabilities}
-    published_s = GOOGLE.durations[0].quantiles_s
+    published_s = GOOGLE.durations[1]
     return {
         "mean_gap_s": submit_s.diff().mean(),
         "jobs_by_hour": {

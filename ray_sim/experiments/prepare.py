@@ -33,13 +33,13 @@ from ray_sim.model.result import RunResult
 from ray_sim.model.welfare_audit import AuditRequest
 from ray_sim.policies.registry import create_policy
 from ray_sim.user_code import contained
+from workloads.job_table import frame_to_table
 from workloads.layers.fill import enriched
 from workloads.realisation import Tally
 from workloads.realisation import realise as realise_frame
-from workloads.store import frame_to_table
 from workloads.synthetic.drawn_jobs import draw_jobs
-from workloads.synthetic.fit import fit
 from workloads.synthetic.horizon_request import HorizonRequest
+from workloads.synthetic.job_model import fit
 from workloads.synthetic.synth import draw, profile_model
 
 

@@ -15,14 +15,14 @@ from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, SynthSpec, WorkloadSpec
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from workloads.announcements.profile import AnnouncementDraws
+from workloads.job_table import frame_to_table
 from workloads.layers.fill import EnrichmentLayer, enriched
 from workloads.realisation import realise
 from workloads.schema import SCHEMA, with_all_columns
-from workloads.store import frame_to_table, read_columns, read_frame, read_some
+from workloads.store import read_columns, read_frame, read_some
 from workloads.synthetic.drawn_jobs import draw_jobs
-from workloads.synthetic.fit import fit
 from workloads.synthetic.horizon_request import HorizonRequest
-from workloads.synthetic.job_model import JobModel
+from workloads.synthetic.job_model import JobModel, fit
 from workloads.synthetic.synth import DrawRequest, draw, profile_model
 from workloads.training.profile import TrainingDraws
 

@@ -39,8 +39,8 @@ from ray_sim.model.welfare_audit import AuditRequest
 from ray_sim.policies.registry import create_policy
 from ray_sim.progress import shown_progress
 from ray_sim.user_code import told_warnings
+from workloads.describe import Workload
 from workloads.store import load_workload
-from workloads.workload import Workload
 
 
 def simulate(

@@ -12,8 +12,9 @@ from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.solvers.utility_optimum import Optimum, SearchLimits
+from workloads.job_table import frame_to_table
 from workloads.sources import Source
-from workloads.store import frame_to_table, read_frame
+from workloads.store import read_frame
 
 _FACTS = ("slot_s", "horizon_s", "overcommit", "truth")
 """World parameters that affect the optimum."""

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 import polars as pl
 
-from workloads.job_profiles import CHUNK, LOSS, STATEMENTS, TRAINING, UTILITY
+from workloads.job_table import CHUNK, LOSS, STATEMENTS, TRAINING, UTILITY
 from workloads.training.profile import PAIR_COLUMNS
 
 

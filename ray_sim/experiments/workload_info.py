@@ -18,9 +18,8 @@ from ray_sim.model.html import facts_html
 from ray_sim.model.parameter_blocks import BlockRule, assign, parse_blocks
 from ray_sim.model.readable import bar, sparkline
 from ray_sim.model.streams import Streams
-from workloads.describe import DAY_S, WorkloadDescription
+from workloads.describe import DAY_S, Workload, WorkloadDescription
 from workloads.sources import Source
-from workloads.workload import Workload
 
 MXNET_SEED = 0
 """Seed of the random parameter servers that are shown."""

@@ -18,8 +18,8 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult
 from ray_sim.progress import shown_progress
 from workloads.convert import ConversionReport
+from workloads.describe import Workload
 from workloads.sources import Source, name_of
-from workloads.workload import Workload
 
 
 def convert(

@@ -31,8 +31,8 @@ from ray_sim.model.arguments import expect, in_range
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
 from ray_sim.model.result import RunResult
 from ray_sim.progress import shown_progress
+from workloads.describe import Workload
 from workloads.sources import Source
-from workloads.workload import Workload
 
 
 def plain(value: object) -> object:

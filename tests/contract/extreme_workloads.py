@@ -17,10 +17,8 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import MAX_TIME_S
 from tests.worlds import availability, cluster_of
 from workloads.checks import check_frame
-from workloads.column import MAX_COUNT, MAX_MB, MAX_WHOLE
-from workloads.schema import SCHEMA, with_all_columns
-from workloads.store import frame_to_table
-from workloads.training_columns import LEAST
+from workloads.job_table import frame_to_table
+from workloads.schema import LEAST, MAX_COUNT, MAX_MB, MAX_WHOLE, SCHEMA, with_all_columns
 
 TINY, HUGE_S = 5e-324, float(MAX_TIME_S)
 """The smallest numbers above 0 that a column takes, and the longest time."""

@@ -9,8 +9,8 @@ import pytest
 
 from ray_sim.experiments.arena.run import job_scores
 from ray_sim.model.job import JobTable
+from workloads.job_table import frame_to_table
 from workloads.schema import with_all_columns
-from workloads.store import frame_to_table
 
 SUBMIT_S = (0.0, 100.0, 200.0, 300.0)
 

@@ -23,8 +23,9 @@ from tests.figures import welfare_of
 from workloads.announcements.announce import announce
 from workloads.convert import convert
 from workloads.describe import tally_rows
+from workloads.job_table import frame_to_table
 from workloads.layers.fill import EnrichmentLayer, fill_file
-from workloads.store import frame_to_table, load_workload, read_frame, write_workload
+from workloads.store import load_workload, read_frame, write_workload
 from workloads.synthetic.arrivals import ArrivalKind
 from workloads.synthetic.drawn_jobs import synth_jobs
 from workloads.synthetic.horizon_request import HorizonRequest

@@ -17,7 +17,7 @@ from ray_sim.model.job import TrainingProfile, UtilityProfile
 from ray_sim.model.links import LinkChanges
 from tests.training import profile, together
 from tests.worlds import Change, Job, availability, cluster_of, job_table
-from workloads.store import frame_to_table
+from workloads.job_table import frame_to_table
 from workloads.synthetic.drawn_jobs import draw_jobs
 from workloads.synthetic.horizon_request import HorizonRequest
 

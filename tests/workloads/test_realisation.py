@@ -19,6 +19,7 @@ from tests.proofs import instances
 from tests.worlds import HOUR
 from workloads.checks import check_frame
 from workloads.describe import describe_frame, tally_rows
+from workloads.job_table import frame_to_table
 from workloads.provenance import Counts, Provenance
 from workloads.realisation import (
     DAY_S,
@@ -33,7 +34,6 @@ from workloads.realisation import (
     scale_load,
 )
 from workloads.schema import SORT_KEY
-from workloads.store import frame_to_table
 from workloads.synthetic.synth import synth
 
 Jobs = Callable[..., pl.DataFrame]

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.model.units import MAX_TIME_S
-from workloads import memory
+from workloads import store
+from workloads.job_table import frame_to_table
 from workloads.provenance import Counts, Provenance
 from workloads.schema import COLUMNS, SCHEMA, ColumnOrigin, with_all_columns
 from workloads.store import (
     _unreadable,
-    frame_to_table,
     load_workload,
     read_columns,
     read_frame,
@@ -171,16 +171,16 @@ def test_a_small_file_with_more_rows_than_memory_holds_is_refused_unread(
     columns = dict.fromkeys(("submit_s", "duration_s", "num_gpus", "trace_order"), np.zeros(million))
     pl.DataFrame({"job_id": ["a"] * million, **columns}).write_parquet(path)
     assert path.stat().st_size < 100_000
-    monkeypatch.setattr(memory, "available_bytes", lambda: 96 * million - 1)
+    monkeypatch.setattr(store, "available_bytes", lambda: 96 * million - 1)
     words = r"many\.parquet: its 1,000,000 rows take 0\.1 GiB of memory, and 0\.1 GiB are free; take fewer"
     for read in (read_frame, lambda path: read_some(path, gaps=False)):
         with pytest.raises(InvalidWorkloadError, match=words):
             read(path)
     assert read_columns(path, ["submit_s"]).height == million
-    monkeypatch.setattr(memory, "available_bytes", lambda: 96 * million)
+    monkeypatch.setattr(store, "available_bytes", lambda: 96 * million)
     with pytest.raises(InvalidWorkloadError, match="column missing"):  # read, and no workload
         read_frame(path)
-    assert memory.available_bytes() > 0
+    assert store.available_bytes() > 0
 
 
 def test_memory_that_runs_out_is_not_blamed_on_the_format() -> None:
@@ -248,12 +248,7 @@ def test_gang_rule(jobs: Jobs) -> None:
 
 
 def test_demands_are_per_task_and_zero_where_the_workload_says_nothing(jobs: Jobs) -> None:
-    frame = jobs(
-        2,
-        num_gpus=[2.0, 1.0],
-        cpu_per_task=[1.5, None],
-        memory_gib_per_task=[0.5, None],
-    )
+    frame = jobs(2, num_gpus=[2.0, 1.0], cpu_per_task=[1.5, None], memory_gib_per_task=[0.5, None])
     table = frame_to_table(frame, ("memory_gib", "gpu", "disk_gib", "cpu", "fpga"))
     assert table.resources == ("memory_gib", "gpu", "disk_gib", "cpu", "fpga")
     # 0.5 GiB = 512 MiB; 1 GPU = 1000 milli; 1.5 cores = 1500 milli. A task's share is the column's own.

@@ -27,11 +27,11 @@ from workloads.announcements.durations import (
     scores,
 )
 from workloads.announcements.profile import AnnouncementDraws, ValueDraws
-from workloads.job_profiles import UTILITY
+from workloads.job_table import UTILITY
 from workloads.progress import Progress, silent
 from workloads.provenance import Counts, Provenance, SourceFile
-from workloads.schema import SCHEMA
-from workloads.statement_columns import STATEMENT_COLUMNS, births_s
+from workloads.realisation import births_s
+from workloads.schema import SCHEMA, STATEMENT_COLUMNS
 from workloads.training.draws import choose, numbers
 
 VERSION = "1"
@@ -104,7 +104,8 @@ def announce(
     progress(0, frame.height, "drawing")
     job, streams = text_entities(frame["job_id"]), Streams(seed)
     lead_s = numbers(draws.lead_s, streams.uniforms("announce lead_s", job), {})
-    arrival_us = _arrivals(lead_s, draws.outlook.arrival_jitter)
+    jitter = 1 + draws.outlook.arrival_jitter * ARRIVAL_STEPS[None, :]
+    arrival_us = seconds_to_us(lead_s[:, None] * jitter)  # (J, 3) possible arrivals after the birth
     drawn, _ = choose(ARRIVAL_WEIGHTS.tolist(), streams.uniforms("announce arrival", job))
     lead_us = arrival_us[np.arange(frame.height), drawn]
     birth_us = seconds_to_us(frame["submit_s"].to_numpy()) - lead_us
@@ -164,11 +165,6 @@ def _refuse(frame: pl.DataFrame) -> None:
         )
 
 
-def _arrivals(lead_s: FloatArray, jitter: float) -> IntArray:
-    """(J, 3) possible arrivals, microseconds after the birth."""
-    return seconds_to_us(lead_s[:, None] * (1 + jitter * ARRIVAL_STEPS[None, :]))
-
-
 def _durations(
     frame: pl.DataFrame, draws: AnnouncementDraws, birth_us: IntArray, uniform: FloatArray
 ) -> tuple[Durations, int]:
@@ -217,10 +213,6 @@ def _utility_values(frame: pl.DataFrame, draws: ValueDraws, lead_s: FloatArray) 
 
     It ends where it falls below `LEAST_WORTH`, the least positive value of the model, or at
     ``most_after_due_s`` after the due time, if that is sooner.
-
-    Raises
-    ------
-    InvalidWorkloadError : a job has no utility
     """
     lacking = [name for name in UTILITY if frame[name].null_count()]
     if lacking:

@@ -17,8 +17,8 @@ from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 
 from ray_sim.model.units import MAX_TIME_S
 from ray_sim.model.value_function import MAX_WORTH
-from workloads.column import MAX_COUNT, Column
 from workloads.documents import Entry
+from workloads.schema import MAX_COUNT, Column
 from workloads.training.draws import Draw, Multiple, parse_draw
 
 MOST_LEAD_S = 2**30

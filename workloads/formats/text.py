@@ -1,25 +1,27 @@
 """Lazy reader of delimited text, plain or gzip, with one record per line and a check of each line.
 
-No record spans lines, so line numbers and raw text are exact. Quotes follow RFC 4180 within
-the line.
+No record spans lines, so line numbers and raw text are exact. Quotes follow RFC 4180 within the line.
+`check_text` limits the sizes of files, packed or not, before a reader holds a line in memory.
 """
 
 from __future__ import annotations
 
 import csv
+import gzip
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import IO, cast
 
 import polars as pl
 
 from ray_sim.model.errors import InvalidWorkloadError
-from workloads.files import require_file, text_bytes
-from workloads.formats.packed import check_text
-from workloads.meter import Meter
+from workloads.files import GZIP_MAGIC, require_file, text_bytes
+from workloads.progress import Meter
 from workloads.rows import GROUP_ROWS, height
 from workloads.trace_format import REJECT_SCHEMA
 
@@ -39,6 +41,19 @@ BLANKS = " \t\r"
 
 BLANK_WORDS = ("NaN", "nan", "NA", "N/A", "n/a", "<NA>", "None", "NULL", "null", "\\N", "Unknown")
 """Words for an absent value that pandas, R, Hive, databases and Slurm write; blanks in optional columns."""
+
+MAX_LINE = 2**24
+"""The longest line of a trace in bytes. Lines of real traces have hundreds."""
+
+MAX_RATIO = 200
+"""Largest ratio of unpacked to packed size. Traces have 5 to 20; a file of zeros has 1,000."""
+
+FREE_BYTES = 2**28
+"""A packed file may always be this large unpacked."""
+
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+_PART_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +124,8 @@ class TextSource:
             .with_columns(filled)
         )
 
-    def collect(self, lazy: pl.LazyFrame) -> pl.DataFrame:
-        """Run a query on this file, in batches.
-
-        Raises
-        ------
-        InvalidWorkloadError : not UTF-8, or a truncated or damaged gzip file
-        """
-        return collect_text(self.path, lazy)
-
     def spill(self, lazy: pl.LazyFrame, path: Path) -> pl.LazyFrame:
-        """Run a query on this file, in batches, into another; see `collect`."""
+        """Run a query on this file, in batches, into another; see `collect_text`."""
         with _naming(self.path, f"; or {path.parent} is full: name a folder with more room in TMPDIR"):
             lazy.sink_parquet(path, compression="lz4", row_group_size=GROUP_ROWS)
         return pl.scan_parquet(path, glob=False)
@@ -127,7 +133,7 @@ class TextSource:
     def texts(self, lines: pl.Series) -> pl.DataFrame:
         """Columns `line` and `text` (cut at `TEXT_LIMIT`) of the given lines."""
         chosen = self._lines().filter(pl.col("line").is_in(lines.implode()))
-        return self.collect(chosen.with_columns(pl.col("text").str.slice(0, TEXT_LIMIT)))
+        return collect_text(self.path, chosen.with_columns(pl.col("text").str.slice(0, TEXT_LIMIT)))
 
     def _lines(self) -> pl.LazyFrame:
         lines = pl.scan_lines(self.path, name="text", row_index_name="line", row_index_offset=1, glob=False)
@@ -186,7 +192,11 @@ def read_rows(
         place = {"source": pl.lit(index, pl.Int64), "row": pl.col("line") - FIRST_LINE + before}
         meter.begin(source.path)
         rows = query(replace(source, meter=meter)).with_columns(**place)
-        part = source.collect(rows).lazy() if held else source.spill(rows, folder / f"{index}.parquet")
+        part = (
+            collect_text(source.path, rows).lazy()
+            if held
+            else source.spill(rows, folder / f"{index}.parquet")
+        )
         before += height(part)
         parts.append(part)
     return pl.concat(parts, how="diagonal")
@@ -255,3 +265,80 @@ def _split_quoted(line: str, delimiter: str) -> list[str] | None:
         return next(csv.reader([line], delimiter=delimiter, strict=True))
     except csv.Error:
         return None
+
+
+def check_text(path: Path, *, lines: bool) -> None:
+    """Raise for a file that is too large or has too long a line to be text; uses a few MB of memory.
+
+    A damaged or truncated file passes; its reader reports the damage.
+
+    Parameters
+    ----------
+    lines : whether to check the length of lines too; otherwise plain files are not read
+
+    Raises
+    ------
+    InvalidWorkloadError : it unpacks to more than `MAX_RATIO` times its size and `FREE_BYTES`, or a line is
+        longer than `MAX_LINE`; says which
+    """
+    most = max(FREE_BYTES, MAX_RATIO * path.stat().st_size)
+    unpacked = 0
+    length = _Lines(path) if lines else None
+    try:
+        with _opened(path, lines) as stream:
+            while stream is not None and (part := stream.read(_PART_BYTES)):
+                unpacked += len(part)
+                if length is not None:
+                    length.add(part)
+                if unpacked > most:
+                    break
+    except (OSError, EOFError, zlib.error):
+        return
+    if unpacked > most:
+        raise InvalidWorkloadError(
+            f"{path}: unpacks to more than {most / 2**20:,.0f} MiB; a packed trace may be {MAX_RATIO} times "
+            f"as large unpacked, and {FREE_BYTES // 2**20} MiB in any case. If it is a trace, unpack it first"
+        )
+
+
+class _Lines:
+    """Length of the current line of a file read in parts."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._line = 1
+        self._length = 0
+
+    def add(self, part: bytes) -> None:
+        """Add the next part; it must be shorter than `MAX_LINE`."""
+        first = part.find(b"\n")
+        if self._length + (first if first >= 0 else len(part)) > MAX_LINE:
+            raise InvalidWorkloadError(
+                f"{self._path}: line {self._line:,} is longer than {MAX_LINE // 2**20} MiB, the most that a "
+                "row may have. If it is one row, shorten its texts: an `outlook` or a `value` with fewer "
+                "points, or put them into the workload file (Parquet), whose texts have no limit. If "
+                "not, its line ends are lost, or this is no file of records"
+            )
+        if first < 0:
+            self._length += len(part)
+        else:
+            self._line += part.count(b"\n")
+            self._length = len(part) - part.rfind(b"\n") - 1
+
+
+@contextmanager
+def _opened(path: Path, plain: bool) -> Iterator[IO[bytes] | None]:
+    """Stream of the unpacked bytes; None for a plain file unless ``plain``."""
+    with path.open("rb") as raw:
+        magic = raw.read(len(_ZSTD_MAGIC))
+        raw.seek(0)
+        if magic.startswith(GZIP_MAGIC):
+            with gzip.open(raw) as stream:
+                yield cast("IO[bytes]", stream)
+        elif magic == _ZSTD_MAGIC:
+            import pyarrow as pa
+
+            with pa.CompressedInputStream(raw, "zstd") as stream:
+                yield stream
+        else:
+            yield raw if plain else None

@@ -18,13 +18,7 @@ from workloads.progress import Progress, silent
 from workloads.provenance import SourceFile
 from workloads.sources import name_of
 from workloads.store import has_provenance, read_frame, read_provenance, write_workload
-from workloads.training.enrich import (
-    EnrichReport,
-    Feasibility,
-    enrich,
-    enriched_provenance,
-    filled_columns,
-)
+from workloads.training.enrich import EnrichReport, Feasibility, enrich, enriched_provenance, filled_columns
 from workloads.training.profile import TrainingDraws
 
 Draws: TypeAlias = TrainingDraws | AnnouncementDraws
@@ -48,12 +42,7 @@ class EnrichmentLayer:
 
 
 def check_layers(layers: Sequence[EnrichmentLayer]) -> None:
-    """Refuse layers of which two fill the same column.
-
-    Raises
-    ------
-    InvalidInputError : names both profiles and the columns
-    """
+    """Raise InvalidInputError for layers of which two fill the same column; names both and the columns."""
     for first, second in itertools.combinations(layers, 2):
         if both := [name for name in first.filled if name in second.filled]:
             raise InvalidInputError(
@@ -77,10 +66,6 @@ def enriched(frame: pl.DataFrame, layers: Sequence[EnrichmentLayer], seed: int) 
     Returns
     -------
     The jobs that are kept, and the number of infeasible jobs that are left out
-
-    Raises
-    ------
-    InvalidWorkloadError : there are no jobs, or some have such columns already
     """
     jobs = frame.height
     for layer in layers:
@@ -94,12 +79,7 @@ def fill_file(
     """Write the jobs of a workload file with the columns of all layers; returns a report per layer.
 
     The provenance of the file is that of the last layer, whose ``source_provenance`` is that of the layer
-    before, and so on to the provenance of the source.
-
-    Raises
-    ------
-    InvalidWorkloadError : see `read_frame`, `enrich` and `announce`
-    InvalidInputError : see `check_layers`, or the file cannot be written
+    before, and so on to the provenance of the source. Errors: see `read_frame`, `fill` and `check_layers`.
     """
     check_layers(layers)
     require_other_file(source, out)

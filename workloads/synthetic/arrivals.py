@@ -38,12 +38,7 @@ class ArrivalKind(StrEnum):
 
 
 def parse_arrivals(name: str | None) -> ArrivalKind | None:
-    """The kind of that name; None for None.
-
-    Raises
-    ------
-    UnknownNameError : no such kind
-    """
+    """The kind of that name, which must be one of `ArrivalKind`; None for None."""
     if name is None:
         return None
     try:

@@ -7,11 +7,9 @@ follows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from pydantic import JsonValue
 
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.streams import Streams
@@ -23,16 +21,11 @@ from workloads.provenance import Counts, Provenance
 from workloads.schema import with_all_columns
 from workloads.synthetic.arrivals import ArrivalKind, alternating, poisson
 from workloads.synthetic.horizon_request import HorizonRequest
-from workloads.synthetic.synth import Drawn, check_seed
+from workloads.synthetic.synth import Drawn, DrawReport, check_seed
+from workloads.training.bundles import any_reason, infeasible_on_reference, reference_rates, shortest_s
 from workloads.training.draws import Uniform
-from workloads.training.family_columns import FamilyColumns, columns_by_family, plain_columns
+from workloads.training.enrich_columns import FamilyColumns, columns_by_family, plain_columns
 from workloads.training.profile import FOLLOWING, SOLVED, Family, TrainingDraws
-from workloads.training.reference_servers import (
-    any_reason,
-    infeasible_on_reference,
-    reference_rates,
-    shortest_s,
-)
 
 VERSION = "1"
 """Changes when the same arguments draw other jobs."""
@@ -42,38 +35,6 @@ MAX_DRAWS = 2**14
 
 _DRAWS_AT_ONCE = 2**17
 """Jobs times draws in memory at a time in the search for feasible jobs."""
-
-
-@dataclass(frozen=True, slots=True)
-class DrawReport:
-    """Feasibility of the jobs of a profile, each judged by its first draw."""
-
-    jobs: int
-    infeasible: Mapping[str, int]
-    """Infeasible jobs by reason."""
-    redraws: int
-    """Draws of infeasible jobs after the first; 0 where they are kept."""
-
-    @property
-    def feasible_share(self) -> float:
-        """In [0, 1]."""
-        return (self.jobs - sum(self.infeasible.values())) / self.jobs
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Plain nested values, for JSON."""
-        return {
-            "feasible_share": self.feasible_share,
-            "infeasible": dict(self.infeasible),
-            "redraws": self.redraws,
-        }
-
-    def rows(self) -> list[tuple[str, object]]:
-        """Label and value of each line of a table for people."""
-        return [
-            ("feasible as first drawn", f"{self.feasible_share:.1%}"),
-            *((f"infeasible as first drawn, {reason}", f"{n:,}") for reason, n in self.infeasible.items()),
-            ("redraws", self.redraws),
-        ]
 
 
 def check_whole(draws: TrainingDraws) -> None:

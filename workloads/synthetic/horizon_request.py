@@ -6,7 +6,7 @@ messages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from pydantic import JsonValue
 
@@ -65,13 +65,7 @@ class HorizonRequest:
 
     def options(self) -> dict[str, JsonValue]:
         """Options as recorded in the provenance."""
-        return {
-            "jobs": self.jobs,
-            "horizon_s": self.horizon_s,
-            "arrivals": self.arrivals,
-            "slot_s": self.slot_s,
-            "feasible_only": self.feasible_only,
-        }
+        return asdict(self)
 
 
 def request_of(

@@ -1,4 +1,8 @@
-"""Distributions that synthetic jobs are drawn from: kinds of jobs, run times by size, arrivals."""
+"""Distributions that synthetic jobs are drawn from, and their fit to a workload, with its goodness.
+
+`ray-sim synth --like` fits. A demand is a combination of values of `KIND_COLUMNS`, a size a number of GPUs.
+A change of the fit draws other jobs from the same seed: raise `VERSION` of `synth.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,36 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
+from workloads.schema import DEMAND_COLUMNS, SCHEMA
 from workloads.synthetic.arrivals import (
     ArrivalKind,
     Arrivals,
     PeriodicPoisson,
     ResampledDays,
     alternating,
+    fit_days,
+    fit_diurnal,
     poisson,
 )
+
+KIND_COLUMNS: tuple[str, ...] = (*DEMAND_COLUMNS, "vc")
+"""Columns of a job's demand, and its vc; a drawn job takes all of them from one job of the source."""
+
+DRAWN = frozenset((*KIND_COLUMNS, "job_id", "trace_order", "submit_s", "duration_s"))
+"""Columns of a workload drawn from a fitted model; the others are null."""
+
+MIN_CLASS_JOBS = 100
+"""Fewest jobs of a size with run times of its own.
+
+A rarer size shares those of the next smaller common size, or of the smallest common one if it is below all of
+them. If no size is common, all jobs share one class.
+"""
+
+_ALMOST_ZERO_S = 1e-7
+"""Replaces a run time of 0, which has no logarithm; rounding to microseconds gives 0 again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +143,93 @@ class JobModel:
 def _microseconds(time_s: FloatArray) -> FloatArray:
     rounded: FloatArray = np.rint(time_s * 1e6) / 1e6
     return rounded
+
+
+def fit(source: pl.DataFrame) -> JobModel:
+    """Fit the distributions of a workload.
+
+    Demands are those of the source's jobs: demand per task, tasks and vc of one job. A run time is drawn
+    given the size, from the source's run times of that size class, log-linear between neighbours, and so not
+    a copy of one of them. The rate is the source's mean.
+
+    Parameters
+    ----------
+    source : columns of `SCHEMA`, with valid values; rows in any order
+
+    Raises
+    ------
+    InvalidWorkloadError : fewer than two instants of submission, so that there is no rate
+    """
+    submit_s = source["submit_s"].sort().to_numpy()
+    span_s = float(submit_s[-1] - submit_s[0])
+    if span_s == 0:
+        raise InvalidWorkloadError(
+            f"every job (of {source.height:,}) is submitted at one instant, so there is no rate to draw"
+            " arrivals at; take a workload that spans some time"
+        )
+    kinds = source.group_by(KIND_COLUMNS).len("jobs").sort(KIND_COLUMNS)
+    times = source.select("submit_s", "duration_s").to_numpy()
+    return JobModel(
+        factors=(Factor("synth-sizes", kinds.drop("jobs"), kinds["jobs"].cast(pl.Int64).to_numpy()),),
+        run_times=_run_times(source["num_gpus"].to_numpy(), source["duration_s"].to_numpy()),
+        arrivals_per_s=(source.height - 1) / span_s,
+        diurnal=fit_diurnal(submit_s),
+        days=fit_days(submit_s),
+        whole_seconds=bool((times == np.floor(times)).all()),
+    )
+
+
+def left_out(source: pl.DataFrame) -> list[str]:
+    """Columns with values that jobs drawn from a fitted model do not have."""
+    return [name for name in SCHEMA if name not in DRAWN and source[name].null_count() < source.height]
+
+
+def goodness_of_fit(source: pl.DataFrame, sample: pl.DataFrame, load_scale: float = 1.0) -> dict[str, float]:
+    """Kolmogorov-Smirnov distances between a workload and jobs drawn from its model, in [0, 1].
+
+    By column: the demands, the run times, and ``inter_arrival_s``, the gaps between submissions, those of the
+    sample times ``load_scale``. Rows without a value do not count; columns without any are left out.
+    """
+    from scipy.stats import ks_2samp
+
+    def distance(one: FloatArray, other: FloatArray) -> float:
+        return float(ks_2samp(one, other, method="asymp").statistic)
+
+    columns = (*DEMAND_COLUMNS, "duration_s")
+    pairs = {name: (source[name].drop_nulls(), sample[name].drop_nulls()) for name in columns}
+    distances = {
+        name: distance(of_source.to_numpy(), of_sample.to_numpy())
+        for name, (of_source, of_sample) in pairs.items()
+        if len(of_source) and len(of_sample)
+    }
+    if sample.height > 1:
+        distances["inter_arrival_s"] = distance(_gaps_s(source), load_scale * _gaps_s(sample))
+    return distances
+
+
+def chance_distance(jobs: int, others: int) -> float:
+    """95 % quantile of the Kolmogorov-Smirnov distance between two samples of one continuous distribution.
+
+    Source: Smirnov 1948, the limit law for large samples.
+    """
+    return float(np.sqrt(-np.log(0.05 / 2) / 2 * (1 / jobs + 1 / others)))
+
+
+def _gaps_s(frame: pl.DataFrame) -> FloatArray:
+    gaps_s: FloatArray = np.diff(frame["submit_s"].sort().to_numpy())
+    return gaps_s
+
+
+def _run_times(num_gpus: FloatArray, duration_s: FloatArray) -> tuple[RunTimes, ...]:
+    """Run times by size class, see `MIN_CLASS_JOBS`."""
+    sizes, counts = np.unique(num_gpus, return_counts=True)
+    common = sizes[counts >= MIN_CLASS_JOBS]
+    starts = common if len(common) else sizes[:1]
+    size_class = np.searchsorted(starts[1:], num_gpus, side="right")
+    by_class = np.argsort(size_class, kind="stable")
+    ends = np.cumsum(np.bincount(size_class, minlength=len(starts)))
+    classes = np.split(np.maximum(duration_s, _ALMOST_ZERO_S)[by_class], ends[:-1])
+    return tuple(
+        RunTimes(float(start), np.linspace(0.0, 1.0, len(members)), np.sort(members))
+        for start, members in zip(starts, classes, strict=True)
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Protocol
 
 import polars as pl
 from pydantic import JsonValue
@@ -19,11 +18,8 @@ from workloads.schema import with_all_columns
 from workloads.sources import Source, name_of
 from workloads.store import read_frame
 from workloads.synthetic.arrivals import DAY_S, MAX_JOBS, ArrivalKind, observed
-from workloads.synthetic.fit import chance_distance, fit, goodness_of_fit, left_out
-from workloads.synthetic.google_profile import GOOGLE
-from workloads.synthetic.job_model import JobModel
-from workloads.synthetic.philly_profile import PHILLY
-from workloads.synthetic.trace_profile import Profile
+from workloads.synthetic.job_model import JobModel, chance_distance, fit, goodness_of_fit, left_out
+from workloads.synthetic.trace_profile import GOOGLE, PHILLY, Profile
 
 PROFILES: dict[str, Profile] = {profile.name: profile for profile in (PHILLY, GOOGLE)}
 """Every profile by its name."""
@@ -37,12 +33,7 @@ SLOT_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class DrawRequest:
-    """Options of a draw.
-
-    Raises
-    ------
-    InvalidInputError : a number out of range
-    """
+    """Options of a draw; raises InvalidInputError for a number out of range."""
 
     jobs: int
     """Number of jobs, 1 to `MAX_JOBS`."""
@@ -102,16 +93,36 @@ class Fit:
         return [*rows, ("columns left out", ", ".join(self.left_out))] if self.left_out else rows
 
 
-class DrawFindings(Protocol):
-    """Results of a draw that are reported beside its options."""
+@dataclass(frozen=True, slots=True)
+class DrawReport:
+    """Feasibility of the jobs of a profile, each judged by its first draw."""
 
-    def to_dict(self) -> Mapping[str, JsonValue]:
+    jobs: int
+    infeasible: Mapping[str, int]
+    """Infeasible jobs by reason."""
+    redraws: int
+    """Draws of infeasible jobs after the first; 0 where they are kept."""
+
+    @property
+    def feasible_share(self) -> float:
+        """In [0, 1]."""
+        return (self.jobs - sum(self.infeasible.values())) / self.jobs
+
+    def to_dict(self) -> dict[str, JsonValue]:
         """Plain nested values, for JSON."""
-        ...
+        return {
+            "feasible_share": self.feasible_share,
+            "infeasible": dict(self.infeasible),
+            "redraws": self.redraws,
+        }
 
     def rows(self) -> list[tuple[str, object]]:
         """Label and value of each line of a table for people."""
-        ...
+        return [
+            ("feasible as first drawn", f"{self.feasible_share:.1%}"),
+            *((f"infeasible as first drawn, {reason}", f"{n:,}") for reason, n in self.infeasible.items()),
+            ("redraws", self.redraws),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +132,7 @@ class Drawn:
     frame: pl.DataFrame
     """Columns of `SCHEMA`."""
     provenance: Provenance
-    found: DrawFindings | None = None
+    found: Fit | DrawReport | None = None
     """None where there is nothing to report."""
 
     def to_dict(self) -> dict[str, JsonValue]:
@@ -154,11 +165,6 @@ def synth(
     profile : one of `PROFILES`
     seed : >= 0
     jobs, load_scale, arrivals, slot_s : see `DrawRequest`
-
-    Raises
-    ------
-    UnknownNameError : no such profile
-    InvalidInputError : a number out of range
     """
     drawn = synth_profile(profile, DrawRequest(jobs, load_scale, arrivals, slot_s), seed)
     return drawn.frame, drawn.provenance
@@ -240,12 +246,7 @@ def check_arrivals(profile: str, kind: ArrivalKind | None) -> None:
 
 
 def profile_model(name: str) -> JobModel:
-    """The distributions of a profile.
-
-    Raises
-    ------
-    UnknownNameError : no such profile
-    """
+    """The distributions of a profile; raises UnknownNameError for another name."""
     if name not in PROFILES:
         raise UnknownNameError("workload profile", name, PROFILES)
     return PROFILES[name].model()

@@ -1,11 +1,14 @@
-"""Published statistics of a trace as a job model."""
+"""Published statistics of traces as job models: Microsoft's Philly cluster, and Google's of May 2011.
+
+`synth.py` draws the workloads of `ray-sim synth PROFILE` from them.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 import numpy as np
 import polars as pl
@@ -16,15 +19,6 @@ from workloads.synthetic.job_model import Factor, JobModel, RunTimes
 
 _STEP_S = 60
 """The arrival rate's integral is exact at each minute and linear in between."""
-
-
-@dataclass(frozen=True, slots=True)
-class DurationClass:
-    """Run times of the jobs with at least `from_gpus` GPUs (and less than the next class)."""
-
-    from_gpus: int
-    quantiles_s: tuple[float, ...]
-    """At the profile's probabilities, rising, > 0; log-linear in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +68,8 @@ class Profile:
     """Jobs by virtual cluster; only the shares matter. None where the trace has no virtual clusters."""
     probabilities: tuple[float, ...]
     """Probabilities of the quantiles of all classes, rising from 0 to 1."""
-    durations: tuple[DurationClass, ...]
-    """Classes in order of `from_gpus`, the first 1."""
+    durations: dict[int, tuple[float, ...]]
+    """Quantiles of run times, rising, > 0, by the fewest GPUs of a class; classes rising, the first 1."""
 
     def model(self) -> JobModel:
         """Size and VC of a job are independent, and its run time depends on its size; whole seconds."""
@@ -87,8 +81,8 @@ class Profile:
         return JobModel(
             factors=tuple(factors),
             run_times=tuple(
-                RunTimes(members.from_gpus, np.array(self.probabilities), np.array(members.quantiles_s))
-                for members in self.durations
+                RunTimes(from_gpus, np.array(self.probabilities), np.array(quantiles_s))
+                for from_gpus, quantiles_s in self.durations.items()
             ),
             arrivals_per_s=self.arrivals_per_s,
             diurnal=None if self.week is None else self.week.arrivals(self.arrivals_per_s),
@@ -99,3 +93,76 @@ class Profile:
 
 def _shares(jobs: Mapping[float, int] | Mapping[str, int]) -> tuple[pl.Series, IntArray]:
     return pl.Series(list(jobs)), np.fromiter(jobs.values(), np.int64)
+
+
+_PHILLY_SIZES = {
+    1: 95_462, 2: 2_469, 4: 5_227, 6: 1, 7: 2, 8: 5_353, 12: 12, 16: 775, 20: 1, 24: 34, 32: 194, 48: 2,
+}  # fmt: skip
+_PHILLY_VCS = {
+    "6214e9": 51_258, "11cb48": 19_048, "6c71a0": 14_783, "b436b2": 9_031, "ee9e8c": 5_452, "103959": 2_677,
+    "0e4a51": 2_465, "7f04ca": 1_461, "ed69ec": 1_400, "2869ce": 956, "e13805": 938, "51b7ef": 63,
+}  # fmt: skip
+"""Jobs by GPUs, and by virtual cluster."""
+
+PHILLY = Profile(
+    name="philly",
+    # Midnight of Monday 2017-10-30 in Los Angeles; summer time ends on the Sunday of that week.
+    monday_utc=datetime(2017, 10, 30, 7, tzinfo=UTC),
+    arrivals_per_s=109_532 / 11_178_853,
+    week=WeekShape(weekend_rate=0.47, daily_amplitude=0.3, daily_peak_h=3.4),
+    sizes=_PHILLY_SIZES,
+    vcs=_PHILLY_VCS,
+    probabilities=(0, 0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 1),
+    durations={
+        1: (1, 6, 30, 62, 122, 1_117, 2_716, 8_512, 135_404, 863_786, 3_256_045),
+        2: (2, 2, 5, 11, 16, 21, 76, 72_361, 526_030, 1_463_703, 2_582_803),
+        4: (3, 5, 36, 138, 772, 17_431, 89_422, 184_426, 906_798, 2_416_865, 2_750_674),
+        8: (1, 2, 33, 216, 1_881, 23_683, 173_288, 352_409, 1_066_894, 2_655_194, 4_628_226),
+        16: (1, 1, 4, 69, 608, 28_475, 110_052, 252_560, 891_298, 1_710_643, 1_710_643),
+    },
+)
+"""Microsoft's Philly cluster, late 2017: https://github.com/msr-fiddle/philly-traces (CC-BY 4.0),
+Jeon et al., Analysis of Large-Scale Multi-Tenant GPU Clusters, ATC 2019.
+
+Rate, sizes, VCs, and the shape of day and week (in US Pacific local time): the 109,532 jobs of 129
+days that the PCS artifact (NSDI 2024) published. Run times: quantiles over the 82,247 jobs that the
+Sia artifact (SOSP 2023) published, by number of GPUs. Size, VC and run time given size are drawn
+independently, and the trace's bursts are not modelled.
+"""
+
+
+MOST_TASKS = 64
+"""Jobs of more tasks are left out."""
+
+_SUBMITTED = 914
+"""Jobs that the window of the sizes submits, of any number of tasks."""
+
+_SIZES = {
+    1: 745, 2: 24, 3: 4, 4: 2, 5: 3, 7: 4, 9: 9, 10: 3, 11: 11, 12: 1, 13: 1, 14: 8, 16: 3, 18: 2, 20: 2,
+    26: 1, 28: 1, 29: 1, 30: 1, 31: 4, 32: 2, 38: 6, 40: 2, 45: 1, 46: 1, 50: 14, 60: 2,
+}  # fmt: skip
+"""The 858 jobs of at most `MOST_TASKS` tasks."""
+
+_GAP_S = 3.750
+"""Mean time between submissions of jobs of any number of tasks."""
+
+GOOGLE = Profile(
+    name="google",
+    # Midnight of Monday 2011-05-02 in New York; the trace begins on the evening before, at 19:00.
+    monday_utc=datetime(2011, 5, 2, 4, tzinfo=UTC),
+    arrivals_per_s=sum(_SIZES.values()) / _SUBMITTED / _GAP_S,
+    week=None,
+    sizes=_SIZES,
+    vcs=None,
+    probabilities=(0, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 1),
+    durations={1: (1, 15.7, 26.4, 62.0, 176.5, 444.9, 1_698.6, 43_871, 931_616, 2_491_521)},
+)
+"""ClusterData2011-2, J. Wilkes and C. Reiss: https://github.com/google/cluster-data (CC-BY 4.0).
+
+A task counts as a GPU. Sizes: the jobs that part 0 of the task events submits after time 0, 83 minutes.
+Rate and run times: all 500 parts of the job events, 29 days; the rate is that of the jobs of at most
+`MOST_TASKS` tasks, whose share is that of part 0. A run time is from a job's first start to its last end,
+over the 668,085 jobs with an end; shorter ones than a second count as one. Run times are drawn independently
+of sizes, the rate is constant, and jobs come without bursts. docs/traces/google-2011.md says what that
+leaves out, and how the numbers are measured.
+"""

@@ -1,16 +1,25 @@
-"""Requested bundles (workers and parameter servers of a job): servers needed, training rate, feasibility."""
+"""Requested bundles (workers and parameter servers of a job): servers needed, training rate, feasibility.
+
+Rates and feasibility refer to the reference servers of the training profile, `shortest_s` to one job alone.
+The readers and generators of workloads call this module. J is the number of jobs, R of resources.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import polars as pl
 
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.kernels.core.job_rows import Rows
-from ray_sim.model.job import TrainingProfile
-from ray_sim.model.training_progress import placement_progress
-from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.model.job import Exchange, TrainingProfile
+from ray_sim.model.step_time import least_placement_sample_s, pd_ors_sample_s
+from ray_sim.model.training_progress import Form, placement_progress
+from ray_sim.model.units import BoolArray, FloatArray, IntArray, capacity_quanta
+from workloads.job_table import pair_profile, role_demand, training_profile
+from workloads.training.profile import TrainingDraws
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +75,6 @@ def _fits_evenly(bundles: JobBundles, servers: IntArray, capacity: IntArray) -> 
     return np.asarray((load <= capacity).all(axis=1))
 
 
-def bundle_rates(profile: TrainingProfile, bundles: JobBundles, capacity: IntArray) -> FloatArray:
-    """Samples per second of each bundle on the fewest identical servers of speed 1, by the placement truth.
-
-    A bundle that fits on no number of them is rated as on one server large enough.
-
-    Parameters
-    ----------
-    capacity : (R,) quanta of one server
-    """
-    return spread_rates(profile, bundles, np.maximum(1, fewest_servers(bundles, capacity)))
-
-
 def spread_rates(profile: TrainingProfile, bundles: JobBundles, servers: IntArray) -> FloatArray:
     """Samples per second of each bundle spread evenly over so many servers, (J,), of speed 1."""
     truth = placement_progress(profile, np.ones(int(servers.max(initial=1))))
@@ -87,22 +84,13 @@ def spread_rates(profile: TrainingProfile, bundles: JobBundles, servers: IntArra
 def apart_rates(profile: TrainingProfile, bundles: JobBundles) -> FloatArray:
     """Samples per second of each bundle with every task on a server of its own, of speed 1."""
     tasks = bundles.workers + bundles.ps
-    truth = placement_progress(profile, np.ones(int(tasks.max(initial=1))))
-    return truth.samples_per_s(np.arange(len(tasks)), _rows_apart(bundles))
-
-
-def _rows_apart(bundles: JobBundles) -> Rows:
-    """Placements of each bundle, workers on the first servers and parameter servers on the next."""
-    tasks = bundles.workers + bundles.ps
     ptr = np.concatenate([[0], np.cumsum(tasks)])
-    server = np.arange(ptr[-1]) - np.repeat(ptr[:-1], tasks)
+    server = np.arange(ptr[-1]) - np.repeat(ptr[:-1], tasks)  # workers first, then parameter servers
     of_ps = server >= np.repeat(bundles.workers, tasks)
-    return Rows(
-        ptr=ptr,
-        server=server,
-        role=np.where(of_ps, PARAMETER_SERVER, WORKER),
-        tasks=np.ones(len(server), dtype=np.int64),
-    )
+    ones = np.ones(len(server), dtype=np.int64)
+    rows = Rows(ptr=ptr, server=server, role=np.where(of_ps, PARAMETER_SERVER, WORKER), tasks=ones)
+    truth = placement_progress(profile, np.ones(int(tasks.max(initial=1))))
+    return truth.samples_per_s(np.arange(len(tasks)), rows)
 
 
 def _even_rows(bundles: JobBundles, servers: IntArray) -> Rows:
@@ -158,3 +146,113 @@ def infeasible_bundles(bundles: JobBundles, capacity: IntArray, *, endless: bool
         reasons[reason] = applies & ~seen
         seen |= applies
     return reasons
+
+
+def bundles_of(frame: pl.DataFrame, resources: Sequence[str]) -> JobBundles:
+    """Requested bundles of the J jobs of a frame: workers, parameter servers and the demand of each.
+
+    Parameters
+    ----------
+    frame : with `num_workers`, `num_ps` and the demand of both roles
+    resources : R names; they set the order of the demand's columns
+    """
+    return JobBundles(
+        frame["num_workers"].to_numpy(),
+        frame["num_ps"].to_numpy(),
+        role_demand(frame, "worker", resources),
+        role_demand(frame, "ps", resources),
+    )
+
+
+def reference_rates(frame: pl.DataFrame, draws: TrainingDraws) -> FloatArray:
+    """(J,) samples per second of each bundle, placed on as few reference servers as possible.
+
+    A bundle that fits on no number of them is rated as on one server large enough.
+
+    Run time = epochs x samples / rate. Enrichment knows the run time and computes `samples`; a draw of whole
+    jobs knows `samples` and computes the run time.
+
+    Parameters
+    ----------
+    frame : all columns that a step time needs; `samples` may be null
+    """
+    resources = tuple(draws.reference_server)
+    training = training_profile(frame.with_columns(samples=0.0), resources)
+    bundles = bundles_of(frame, resources)
+    return spread_rates(training, bundles, np.maximum(1, fewest_servers(bundles, _capacity(draws))))
+
+
+@dataclass(frozen=True, slots=True)
+class TracedRates:
+    """Samples per second of the requested bundles of J jobs on reference servers, (J,) each."""
+
+    traced: FloatArray
+    """On the fewest servers, where the traced run is assumed."""
+    near: FloatArray
+    """With all tasks on one server, however large."""
+    far: FloatArray
+    """With each task on a server of its own."""
+    on_one: BoolArray
+    """Whether one reference server holds the bundle, or none do."""
+
+
+def traced_rates(frame: pl.DataFrame, draws: TrainingDraws) -> TracedRates:
+    """Rates of the J jobs of a frame with all columns that a step time needs; `samples` may be null."""
+    resources = tuple(draws.reference_server)
+    training = training_profile(frame.with_columns(samples=0.0), resources)
+    bundles = bundles_of(frame, resources)
+    servers = np.maximum(1, fewest_servers(bundles, _capacity(draws)))
+    return TracedRates(
+        traced=spread_rates(training, bundles, servers),
+        near=spread_rates(training, bundles, np.ones_like(servers)),
+        far=apart_rates(training, bundles),
+        on_one=servers == 1,
+    )
+
+
+def infeasible_on_reference(frame: pl.DataFrame, draws: TrainingDraws) -> dict[str, BoolArray]:
+    """(J,) masks by reason: jobs whose bundle does not fit on any number of reference servers.
+
+    A job is in the mask of the first reason that applies. The dict is empty if the profile has no reference
+    server, since jobs then demand nothing.
+    """
+    if not draws.reference_server:
+        return {}
+    bundles = bundles_of(frame, tuple(draws.reference_server))
+    return infeasible_bundles(bundles, _capacity(draws)[None, :], endless=True)
+
+
+def shortest_s(frame: pl.DataFrame, truth: Form, speed: float = 1.0) -> FloatArray:
+    """(J,) shortest training time of each job in seconds, if it runs alone.
+
+    A job has at most one worker per sample of its batch. With ``pd_ors`` the time is V theta^i / F in the
+    symbols of the PD-ORS paper, on one server. For ``placement``, and for all-reduce jobs, which ``pd_ors``
+    does not cover, see `least_placement_sample_s`.
+
+    Parameters
+    ----------
+    truth : form of the true training progress
+    speed : speed of the fastest server, > 0; divides the training time
+    """
+    training = training_profile(frame, ())
+    training = replace(training, sample_s=training.sample_s / speed)
+    jobs = np.arange(frame.height)
+    sample_s = least_placement_sample_s(training, jobs)
+    if truth == "pd_ors":
+        pairs = pair_profile(frame)
+        of_pairs = training if pairs is None else pairs.of_training(training)
+        of_paper = pd_ors_sample_s(of_pairs, jobs, internal=True) / training.batch
+        sample_s = np.where(training.exchange == Exchange.ALL_REDUCE, sample_s, of_paper)
+    seconds: FloatArray = training.work * sample_s
+    return seconds
+
+
+def any_reason(reasons: dict[str, BoolArray], jobs: int) -> BoolArray:
+    """(J,) mask of the jobs with at least one reason; `jobs` is J, needed if `reasons` is empty."""
+    return np.asarray(np.logical_or.reduce([np.zeros(jobs, np.bool_), *reasons.values()]))
+
+
+def _capacity(draws: TrainingDraws) -> IntArray:
+    """(R,) capacity of one reference server in quanta, in the order of `draws.reference_server`."""
+    amounts = draws.reference_server.items()
+    return np.array([int(capacity_quanta(amount, name)) for name, amount in amounts], dtype=np.int64)

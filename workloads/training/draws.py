@@ -10,7 +10,7 @@ from typing import TypeGuard
 import numpy as np
 
 from ray_sim.model.units import FloatArray, IntArray
-from workloads.column import MAX_COUNT, Column
+from workloads.schema import MAX_COUNT, Column
 
 FORMS = (
     "a value, [LOW, HIGH], {whole: [LOW, HIGH]}, {whole: [LOW, HIGH], times: X}, {times: X, column: NAME} "

@@ -15,24 +15,23 @@ from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.model.streams import Streams
 from ray_sim.model.training_progress import Form
-from ray_sim.model.units import MAX_TIME_S, BoolArray, FloatArray
+from ray_sim.model.units import MAX_TIME_S, BoolArray
 from workloads.checks import refuse_absurd
 from workloads.progress import Progress, silent
 from workloads.provenance import Counts, Provenance, SourceFile
 from workloads.schema import SCHEMA
-from workloads.training.bundles import infeasible_bundles
-from workloads.training.draws import draw_range
-from workloads.training.enrich_columns import drawn_columns
-from workloads.training.profile import BY_ROW, GIVEN, SOLVED, TrainingDraws
-from workloads.training.reference_servers import (
+from workloads.training.bundles import (
     any_reason,
     bundles_of,
+    infeasible_bundles,
     infeasible_on_reference,
     reference_rates,
     shortest_s,
     traced_rates,
 )
-from workloads.training.view_columns import with_view_columns
+from workloads.training.draws import draw_range
+from workloads.training.enrich_columns import drawn_columns, with_view_columns
+from workloads.training.profile import BY_ROW, GIVEN, SOLVED, TrainingDraws
 
 VERSION = "3"
 """Changes when the same arguments draw other numbers."""
@@ -251,20 +250,15 @@ def _infeasible(frame: pl.DataFrame, draws: TrainingDraws, wanted: Feasibility) 
     else:
         reasons = infeasible_on_reference(frame, draws)
     if wanted.horizon_s is not None and SOLVED in draws.columns:
-        late = _earliest_end_s(frame, wanted) > wanted.horizon_s
+        submit_s = frame["submit_s"].to_numpy()
+        speed = 1.0 if cluster is None else float(cluster.speed.max())
+        # Of each job, alone on the fastest server, after the first submission.
+        earliest_end_s = submit_s - submit_s.min() + shortest_s(frame, wanted.judged_by, speed)
+        late = earliest_end_s > wanted.horizon_s
         reasons[f"it cannot end by the horizon, truth {wanted.judged_by}"] = late & ~any_reason(
             reasons, frame.height
         )
     return reasons
-
-
-def _earliest_end_s(frame: pl.DataFrame, wanted: Feasibility) -> FloatArray:
-    """(J,) seconds after the first submission at which each job could end, alone on the fastest server."""
-    submit_s = frame["submit_s"].to_numpy()
-    speed = 1.0 if wanted.cluster is None else float(wanted.cluster.speed.max())
-    shortest = shortest_s(frame, wanted.judged_by, speed)
-    ends_s: FloatArray = submit_s - submit_s.min() + shortest
-    return ends_s
 
 
 def _outside(frame: pl.DataFrame, draws: TrainingDraws) -> dict[str, int]:

@@ -10,10 +10,9 @@ from typing import Literal
 from ray_sim.model.errors import UnknownNameError
 from ray_sim.model.job import Exchange
 from ray_sim.model.units import QUANTA_PER_UNIT
-from workloads.job_profiles import CHUNK, LOSS, TRAINING, UTILITY
-from workloads.schema import BY_NAME
+from workloads.job_table import CHUNK, LOSS, TRAINING, UTILITY
+from workloads.schema import BY_NAME, LEAST, TRAINING_COLUMNS
 from workloads.training.draws import Constant, Draw, Mixture, Multiple, Uniform, draw_range, parse_draw
-from workloads.training_columns import LEAST, TRAINING_COLUMNS
 
 FOLLOWING = ("model", "num_workers", "num_ps")
 """Derived columns: the family's name, workers by the row's GPUs, parameter servers by the ratio."""
@@ -27,7 +26,7 @@ SOLVED = "samples"
 """Column that enrichment solves for; its draw is a range, used to count values outside it."""
 
 PAIR_COLUMNS = ("pair_bandwidth_mbps", "internal_pair_bandwidth_mbps")
-"""Columns solved for such that the traced run takes its time with truth=pd_ors too, see `view_columns`."""
+"""Columns solved for such that the traced run has its time with truth=pd_ors too, see `with_view_columns`."""
 
 CHUNK_COLUMNS = ("chunks", "minibatches_per_chunk", "minibatch_s", "chunk_bandwidth_mbps")
 """The same with truth=a_online."""

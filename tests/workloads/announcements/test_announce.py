@@ -23,17 +23,12 @@ from ray_sim.model.units import IntArray, seconds_to_us
 from tests.proofs import instances
 from tests.training_profiles import philly
 from workloads.announcements.announce import FILLED, AnnouncementReport, announce
-from workloads.announcements.durations import (
-    Durations,
-    around_realised,
-    error_points,
-    own_history,
-    scores,
-)
+from workloads.announcements.durations import Durations, around_realised, error_points, own_history, scores
 from workloads.announcements.profile import History, ValueKind
 from workloads.checks import check_frame
+from workloads.job_table import frame_to_table
 from workloads.layers.fill import EnrichmentLayer, fill_file
-from workloads.store import frame_to_table, read_provenance, write_workload
+from workloads.store import read_provenance, write_workload
 from workloads.synthetic.synth import synth
 from workloads.training.draws import Constant
 

@@ -10,7 +10,7 @@ from ray_sim.model.errors import InvalidWorkloadError
 from ray_sim.model.streams import Streams
 from workloads.files import replacing
 from workloads.formats.philly.csv import HEADER, TIME_FORMAT, TIME_ZONE
-from workloads.synthetic.philly_profile import PHILLY
+from workloads.synthetic.trace_profile import PHILLY
 
 REPEAT_EVERY = 500
 """Rows whose number is a multiple of this are written twice; the published file repeats 65 rows."""

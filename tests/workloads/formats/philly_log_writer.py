@@ -18,8 +18,8 @@ from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
 from workloads.files import replacing
 from workloads.formats.philly.csv import TIME_ZONE
-from workloads.synthetic.philly_profile import PHILLY
 from workloads.synthetic.synth import synth
+from workloads.synthetic.trace_profile import PHILLY
 from workloads.trace_format import RunTime
 
 SMALL_MACHINES, LARGE_MACHINES = 321, 231

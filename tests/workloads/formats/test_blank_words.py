@@ -16,8 +16,8 @@ from workloads.trace_format import ConvertOptions
 
 Trace = Callable[..., Path]
 
-BLANK_WORDS = ("NaN", "nan", "None", "<NA>", "NA", r"\N", "Unknown", "null")
-"""Those of pandas, R, Hive and Slurm, and of JSON."""
+BLANK_WORDS = ("NaN", "nan", "None", "<NA>", "NA", r"\N", "Unknown", "null", "N/A", "n/a", "NULL")
+"""Those of pandas, R, Hive and Slurm, of databases and of JSON."""
 
 REQUIRED = "job_id,submit_s,duration_s,num_gpus"
 
@@ -45,11 +45,11 @@ OPTIONAL = (
 def test_a_word_for_nothing_is_a_blank_in_every_optional_column(trace: Trace) -> None:
     header = ",".join((REQUIRED, *OPTIONAL)) + "\n"
     rows = "".join(
-        f"j{k},{k},60,1,{','.join([word] * len(OPTIONAL))}\n" for k, word in enumerate(BLANK_WORDS)
+        f"{word},{k},60,1,{','.join([word] * len(OPTIONAL))}\n" for k, word in enumerate(BLANK_WORDS)
     )
     report, frame = converted(trace(header + rows))
     assert report.rejected == {}
-    assert frame["job_id"].to_list() == [f"j{k}" for k in range(len(BLANK_WORDS))]
+    assert tuple(frame["job_id"]) == BLANK_WORDS  # a name is never blank
     filled = [name for name in OPTIONAL if frame[name].null_count() < frame.height]
     assert filled == []
 
@@ -68,7 +68,7 @@ def test_a_table_with_words_for_nothing_is_the_table_with_empty_fields(trace: Tr
     with_words = converted(trace(text(BLANK_WORDS)))[1]
     empty = converted(trace(text(("",) * len(BLANK_WORDS))))[1]
     assert with_words.equals(empty)
-    assert with_words["priority"].to_list() == [7, None, 7, 7, None, 7, 7, None]
+    assert with_words["priority"].to_list() == [7, None, 7, 7, None, 7, 7, None, 7, 7, None]
 
 
 @pytest.mark.parametrize("column", ["submit_s", "duration_s", "num_gpus"])
@@ -95,7 +95,7 @@ def test_words_that_only_contain_a_blank_word_are_kept_as_they_are(trace: Trace)
 
 
 def test_other_words_in_a_column_of_numbers_still_cost_the_row(trace: Trace) -> None:
-    words = ["inf", "-inf", "abc", "1,5", "NaN7", "0x10", "NAN GB"]
+    words = ["inf", "-inf", "abc", "1,5", "NaN7", "0x10", "NAN GB", "none", "unknown", "yes"]
     rows = "".join(f'j{k},{k},60,1,"{word}"\n' for k, word in enumerate(words))
     report, frame = converted(trace(f"{REQUIRED},wait_s\n{rows}sound,9,60,1,<NA>\n"))
     assert frame.select("job_id", "wait_s").rows() == [("sound", None)]
@@ -236,3 +236,4 @@ def test_a_pod_list_that_pandas_wrote_has_pods_that_never_started(trace: Trace) 
     found = frame.select("job_id", "cpu_per_task", "memory_gib_per_task").fill_null(0).rows()
     assert found == [("p", 4, 2), ("q", 0, 0)]
     assert report.rejected == {"never_started": 1, "missing_end": 1}
+    assert report.notes["pods_that_ask_for_gpu_models"] == 0

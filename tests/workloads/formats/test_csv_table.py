@@ -215,19 +215,6 @@ def test_dates_are_read_in_their_zone_with_the_double_hour_as_its_first_pass(tra
     assert report.rejected == {"invalid_submit_s": 1, "skipped_submit_s": 1}
 
 
-def test_dates_without_rebasing_are_seconds_since_1970_and_in_utc_without_zone(trace: Trace) -> None:
-    table = "submit_s,duration_s,num_gpus\n1970-01-02,1,1\n"
-    report, frame = converted(trace(table), 'time_format: "%Y-%m-%d"')
-    assert frame["submit_s"].to_list() in ([86_400.0],)
-    assert report.notes["epoch_utc"] == "1970-01-01T00:00:00+00:00"
-
-
-def test_dates_may_carry_their_offset(trace: Trace) -> None:
-    table = "submit_s,duration_s,num_gpus\n1970-01-01T02:00:00+0100,1,1\n1970-01-01T02:00:00-0100,1,1\n"
-    _, frame = converted(trace(table), 'time_format: "%Y-%m-%dT%H:%M:%S%z"')
-    assert frame["submit_s"].to_list() == [3600.0, 10_800.0]
-
-
 def test_tabs_separate_the_fields_of_a_tsv_file(trace: Trace) -> None:
     assert converted(trace(TABLE.replace(",", "\t"), "t.tsv"))[0].kept == 2
 
@@ -362,10 +349,7 @@ time_format: 3
         ("columns: {submit_s: a, submit_s: b}", "key 'submit_s' appears twice"),
         ("columns: {submit_s: [", "is not valid YAML: line 2"),
         ("? [a]\n: b", "is not valid YAML: line 1"),
-        (
-            "!!python/object/apply:os.getcwd []",
-            "python/object/apply:os.getcwd' are not allowed",
-        ),
+        ("!!python/object/apply:os.getcwd []", "python/object/apply:os.getcwd' are not allowed"),
         ("a: &a [x]\nb: *a", "aliases are not allowed"),
         (
             "columns: {submit_s: submit}",
@@ -418,25 +402,6 @@ def test_an_empty_mapping_maps_nothing(trace: Trace) -> None:
     assert converted(trace(TABLE), "# nothing\n")[0].kept == 2
 
 
-@pytest.mark.parametrize("word", ["NaN", "nan", "NA", "N/A", "n/a", "<NA>", "None", "NULL", "null", "\\N"])
-def test_a_word_for_an_absent_value_is_a_blank_in_optional_columns_only(trace: Trace, word: str) -> None:
-    names = "job_id,submit_s,duration_s,num_gpus,priority,num_tasks,user,vc,exchange,birth_s\n"
-    rows = f"{word},0,1,1,{word},{word},{word},{word},{word},{word}\nb,0,{word},1,2,1,ann,v,,\n"
-    report, frame = converted(trace(names + rows))
-    assert (report.read, report.rejected) == (2, {"invalid_duration_s": 1})
-    row = frame.row(0, named=True)
-    assert row["job_id"] == word  # a name is never blank
-    assert [row[name] for name in ("priority", "num_tasks", "user", "vc", "exchange", "birth_s")] == [
-        None
-    ] * 6
-
-
-def test_other_words_in_a_column_of_numbers_are_wrong(trace: Trace) -> None:
-    names = "submit_s,duration_s,num_gpus,priority\n"
-    report, _ = converted(trace(names + "0,1,1,none\n0,1,1,inf\n0,1,1,unknown\n0,1,1,yes\n0,1,1,3\n"))
-    assert report.rejected == {"invalid_priority": 4}
-
-
 def test_truth_values_are_numbers_but_no_seconds(trace: Trace) -> None:
     names = "submit_s,duration_s,num_gpus,different_machines\n"
     rows = "0,1,True,true\n1,1,TRUE,False\n2,1,false,FALSE\n3,True,1,0\n4,1,1,yes\n"
@@ -444,45 +409,3 @@ def test_truth_values_are_numbers_but_no_seconds(trace: Trace) -> None:
     assert report.rejected == {"invalid_duration_s": 1, "invalid_different_machines": 1}
     assert frame["num_gpus"].to_list() == [1, 1, 0]
     assert frame["different_machines"].to_list() == [1, 0, 0]
-
-
-RECORDS = "job_id,trace_order,submit_s,duration_s,num_gpus,status\n"
-
-
-@pytest.mark.parametrize(
-    ("records", "kept", "replaced"),
-    [
-        # A record that has ended comes before one that has not, whatever the order and the length.
-        (["9,RUNNING", "4,COMPLETED"], (4, "COMPLETED"), (1, 0)),
-        (["4,FAILED", "9,PENDING"], (4, "FAILED"), None),
-        (["4,", "3,CANCELLED by 1000"], (3, "CANCELLED by 1000"), (1, 0)),
-        # Then the longer one; of equals the first.
-        (["3,COMPLETED", "7,FAILED", "5,KILLED"], (7, "FAILED"), (0, 1)),
-        (["3,RUNNING", "7,terminated"], (7, "terminated"), (0, 1)),
-        (["5,COMPLETED", "5,FAILED"], (5, "COMPLETED"), None),
-        (["9,RUNNING", "2,COMPLETED", "8,FAILED", "9,"], (8, "FAILED"), (1, 0)),
-    ],
-)
-def test_of_the_records_of_a_job_the_ended_and_then_the_longest_is_kept(
-    trace: Trace, records: list[str], kept: tuple[float, str], replaced: tuple[int, int] | None
-) -> None:
-    lines = [f"a,{i},0,{record.replace(',', ',1,')}" for i, record in enumerate(records)]
-    report, frame = converted(trace(RECORDS + "b,9,0,1,1,\n" + "\n".join(lines) + "\n"))
-    assert report.rejected == {"duplicate_job_id": len(records) - 1}
-    assert frame.filter(job_id="a").select("duration_s", "status").rows() == [kept]
-    notes = ("replaced_by_ended_record", "replaced_by_longer_record")
-    assert tuple(report.notes[name] for name in notes if name in report.notes) == (replaced or ())
-    told = [warning for warning in report.warnings if warning.startswith("duplicate_job_id")]
-    assert len(told) == (replaced is not None)
-
-
-def test_the_records_of_a_job_may_be_in_two_dumps(tmp_path: Path) -> None:
-    header = "job_id,submit_s,duration_s,num_gpus,status\n"
-    dumps = [tmp_path / name for name in ("jan.csv", "feb.csv")]
-    dumps[0].write_text(header + "1,0,600,1,COMPLETED\n2,10,3600,8,RUNNING\n")
-    dumps[1].write_text(header + "2,10,90000,8,COMPLETED\n3,20,60,1,COMPLETED\n")
-    report = convert("csv", dumps, tmp_path / "w.parquet")
-    assert (report.read, report.kept, report.rejected) == (4, 3, {"duplicate_job_id": 1})
-    assert read_frame(report.out)["duration_s"].to_list() == [600, 90000, 60]
-    assert report.rejects is not None
-    assert pl.read_parquet(report.rejects).select("source", "line").rows() == [("jan.csv", 3)]

@@ -30,7 +30,7 @@ from tests.google2011 import (
     task_line,
 )
 from workloads import rows
-from workloads.formats.google import event_buckets
+from workloads.formats.google import trace_reader
 from workloads.formats.google.trace2011 import FORMAT
 from workloads.store import load_workload, read_frame, read_provenance
 from workloads.trace_format import Censored, RowKind, RunTime
@@ -273,9 +273,7 @@ def test_a_job_is_a_gang_of_its_largest_tasks(folder: Folder) -> None:
     columns = ("job_id", "group_id", "num_tasks", "cpu_norm_per_task", "memory_norm_per_task")
     times = ("submit_s", "wait_s", "duration_s", "status")
     # First submission 601, first start 603, last end 650.
-    assert folder.rows(*columns, *times, rows=RowKind.JOB) == [
-        ("7", None, 2, 0.2, 0.3, 601, 2, 47, "KILL"),
-    ]
+    assert folder.rows(*columns, *times, rows=RowKind.JOB) == [("7", None, 2, 0.2, 0.3, 601, 2, 47, "KILL")]
 
 
 def test_a_jobs_life_comes_from_the_job_events_where_there_are_some(folder: Folder) -> None:
@@ -329,7 +327,7 @@ def test_buckets_and_parts_make_no_difference(folder: Folder, monkeypatch: pytes
         assert one.rejects is not None
         jobs, rejects = one.out.read_bytes(), pl.read_parquet(one.rejects)
         with monkeypatch.context() as patched:
-            patched.setattr(event_buckets, "BUCKET_BYTES", 10_000)
+            patched.setattr(trace_reader, "BUCKET_BYTES", 10_000)
             patched.setattr(rows, "PART_ROWS", 20)
             folder.convert(run_time=rule, censored=Censored.RESAMPLE)
         assert one.out.read_bytes() == jobs

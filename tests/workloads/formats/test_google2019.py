@@ -13,7 +13,7 @@ from ray_sim.experiments.conversion import write_cluster
 from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.model.errors import InvalidWorkloadError
 from workloads.convert import ConversionReport, convert
-from workloads.formats.google import event_buckets, event_records, trace2019
+from workloads.formats.google import event_records, trace2019, trace_reader
 from workloads.store import read_frame
 from workloads.trace_format import Censored, ConvertOptions, RowKind
 
@@ -262,7 +262,7 @@ def test_batches_make_no_difference(trace: Trace, monkeypatch: pytest.MonkeyPatc
     whole = trace.convert().out.read_bytes()
     monkeypatch.setattr(event_records, "BATCH_RECORDS", 7)
     monkeypatch.setattr(trace2019, "EVENTS_TOGETHER", 20)
-    monkeypatch.setattr(event_buckets, "BUCKET_BYTES", 1000)
+    monkeypatch.setattr(trace_reader, "BUCKET_BYTES", 1000)
     assert trace.convert().out.read_bytes() == whole
 
 

@@ -22,11 +22,7 @@ def converted(trace: Trace, *rows: str) -> tuple[ConversionReport, list[tuple[ob
 
 
 def test_rows_are_sorted_named_by_their_position_and_count_from_the_first_submission(trace: Trace) -> None:
-    report, jobs = converted(
-        trace,
-        "2017-10-01 00:01:55,61.0,1,61.0,a",
-        "2017-10-01 00:00:45,30.0,2,60.0,b",
-    )
+    report, jobs = converted(trace, "2017-10-01 00:01:55,61.0,1,61.0,a", "2017-10-01 00:00:45,30.0,2,60.0,b")
     # 00:01:55 - 00:00:45 = 70 s.
     assert jobs == [("1", 1, 0.0, 2.0, 30.0, "b"), ("0", 0, 70.0, 1.0, 61.0, "a")]
     # Midnight in summer time is 07:00 UTC.

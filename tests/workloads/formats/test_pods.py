@@ -100,26 +100,6 @@ def test_every_fault_has_its_reason(trace: Trace, line: str, reason: str) -> Non
     assert frame["job_id"].to_list() == ["good"]
 
 
-def test_of_a_pod_listed_twice_the_record_that_has_ended_is_kept(trace: Trace) -> None:
-    running = pod("a", times="0,90,10", phase="Running")
-    report, frame = converted(trace(PODS + running + pod("a", times="0,20,10") + pod("b")))
-    assert (report.rejected, report.notes["replaced_by_ended_record"]) == ({"duplicate_job_id": 1}, 1)
-    assert frame.select("job_id", "duration_s", "trace_order").rows() == [("a", 10, 1), ("b", 10, 2)]
-
-
-def test_words_for_an_absent_value_are_blanks_in_optional_columns(trace: Trace) -> None:
-    lines = (
-        pod("a", cpu="NaN", memory="None", spec="nan")
-        + pod("b", times="0,20,NaN")
-        + pod("c", times="0,NaN,1")
-    )
-    report, frame = converted(trace(PODS + lines))
-    assert report.rejected == {"never_started": 1, "missing_end": 1}
-    names = ("job_id", "cpu_per_task", "memory_gib_per_task")
-    assert frame.select(*names).rows() == [("a", None, None)]
-    assert report.notes["pods_that_ask_for_gpu_models"] == 0
-
-
 def test_what_is_odd_and_kept_is_noted(trace: Trace) -> None:
     lines = (
         pod("a", phase="Running", spec="V100M16|V100M32"),

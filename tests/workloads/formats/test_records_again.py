@@ -13,7 +13,7 @@ import pytest
 from tests.command_line import answer
 from workloads.convert import ConversionReport, convert
 from workloads.store import read_frame, read_provenance
-from workloads.trace_format import ConvertOptions, RunTime
+from workloads.trace_format import ConvertOptions
 
 Trace = Callable[..., Path]
 Record = tuple[str, str, str]
@@ -83,6 +83,27 @@ def test_the_record_that_has_ended_wins_then_the_longer_one_then_the_first(
     winners = {f"j{case}": winner for case, (_, winner) in enumerate(cases)}
     assert dict(frame.select("job_id", "user").iter_rows()) == winners
     assert report.rejected == {AGAIN: sum(len(records) - 1 for records, _ in cases)}
+
+
+@pytest.mark.parametrize(
+    ("records", "replaced"),
+    [
+        ([("RUNNING", "9", "u"), ("COMPLETED", "4", "u")], (1, 0)),
+        ([("", "4", "u"), ("CANCELLED by 1000", "3", "u")], (1, 0)),
+        ([("COMPLETED", "3", "u"), ("FAILED", "7", "u"), ("KILLED", "5", "u")], (0, 1)),
+        ([("RUNNING", "9", "u"), ("COMPLETED", "2", "u"), ("FAILED", "8", "u"), ("", "9", "u")], (1, 0)),
+        ([("FAILED", "4", "u"), ("PENDING", "9", "u")], ()),
+        ([("COMPLETED", "5", "u"), ("FAILED", "5", "u")], ()),
+    ],
+)
+def test_first_records_that_gave_way_are_counted_by_why(
+    trace: Trace, records: Sequence[Record], replaced: tuple[int, ...]
+) -> None:
+    report, _ = converted(trace(HEADER + rows_of(records)))
+    notes = ("replaced_by_ended_record", "replaced_by_longer_record")
+    assert tuple(report.notes[name] for name in notes if name in report.notes) == replaced
+    told = [warning for warning in report.warnings if warning.startswith(AGAIN)]
+    assert len(told) == bool(replaced)
 
 
 def test_a_table_without_statuses_keeps_the_longest_record(trace: Trace) -> None:
@@ -193,49 +214,6 @@ def test_the_command_counts_every_record(trace: Trace, capsys: pytest.CaptureFix
     assert read_frame(out)["user"].to_list() == ["u2"]
 
 
-def philly_job(name: str, status: str, user: str, *ends: str) -> dict[str, object]:
-    """A record of attempts of 3:00:10 until each of ``ends``."""
-    detail = [{"ip": "m1", "gpus": ["gpu0"]}]
-    attempts = [
-        {"start_time": "2017-10-09 03:00:10", "end_time": f"2017-10-09 {end}", "detail": detail}
-        for end in ends
-    ]
-    facts = {"status": status, "vc": "v", "jobid": name, "user": user}
-    return {**facts, "attempts": attempts, "submitted_time": "2017-10-09 03:00:00"}
-
-
-def philly(
-    trace: Trace, *records: dict[str, object], rule: RunTime | None = None
-) -> tuple[ConversionReport, pl.DataFrame]:
-    return converted(trace(json.dumps(records), "log.json"), format_name="philly", run_time=rule)
-
-
-def test_records_of_the_philly_log_are_chosen_alike(trace: Trace) -> None:
-    cases = [
-        (("Running", "03:50:10"), ("Pass", "03:00:20"), "u2"),
-        (("Killed", "03:00:20"), ("Running", "03:50:10"), "u1"),
-        (("Failed", "03:00:20"), ("Pass", "03:00:30"), "u2"),
-        (("Failed", "03:00:30"), ("Pass", "03:00:30"), "u1"),
-    ]
-    records = [
-        philly_job(f"j{case}", status, user, end)
-        for case, (*pair, _) in enumerate(cases)
-        for (status, end), user in zip(pair, ("u1", "u2"), strict=True)
-    ]
-    report, frame = philly(trace, *records)
-    winners = {f"j{case}": winner for case, (_, _, winner) in enumerate(cases)}
-    assert dict(frame.select("job_id", "user").iter_rows()) == winners
-    assert (report.read, report.rejected) == (8, {AGAIN: 4})
-
-
-def test_attempts_of_two_records_of_one_philly_job_are_not_mixed(trace: Trace) -> None:
-    """The running record has two attempts, the one that passed has one; that one is kept whole."""
-    running = philly_job("a", "Running", "u1", "03:00:20", "03:40:10")
-    report, frame = philly(trace, running, philly_job("a", "Pass", "u2", "03:00:30"), rule=RunTime.ATTEMPTS)
-    assert frame.select("job_id", "user", "duration_s").rows() == [("a/1", "u2", 20)]
-    assert (report.read, report.rejected) == (3, {AGAIN: 2})
-
-
 PODS = (
     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,"
     "creation_time,deletion_time,scheduled_time\n"
@@ -250,6 +228,8 @@ def test_pods_of_one_name_are_chosen_alike(trace: Trace) -> None:
     report, frame = converted(trace(PODS + rows), format_name="gpu-pods")
     assert dict(frame.select("job_id", "duration_s").iter_rows()) == {"p": 80, "q": 80, "r": 80}
     assert report.rejected == {AGAIN: 3}
+    assert (report.notes["replaced_by_ended_record"], report.notes["replaced_by_longer_record"]) == (1, 1)
+    assert frame["trace_order"].to_list() == [1, 3, 4]
 
 
 FUNCTION = '''

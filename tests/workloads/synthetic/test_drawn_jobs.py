@@ -20,8 +20,9 @@ from ray_sim.solvers.planning.slot_job import slot_job
 from tests.proofs import instances
 from tests.training_profiles import JUNK, SMALL, of_yaml
 from workloads.checks import check_frame
+from workloads.job_table import frame_to_table
 from workloads.schema import with_all_columns
-from workloads.store import frame_to_table, read_frame, read_provenance, write_workload
+from workloads.store import read_frame, read_provenance, write_workload
 from workloads.synthetic import drawn_jobs
 from workloads.synthetic.arrivals import ArrivalKind
 from workloads.synthetic.drawn_jobs import MAX_DRAWS, check_whole, draw_jobs, synth_jobs

@@ -15,8 +15,8 @@ from workloads.checks import check_frame
 from workloads.convert import convert
 from workloads.store import read_frame
 from workloads.synthetic.arrivals import DAY_S, WEEK_S
-from workloads.synthetic.philly_profile import PHILLY
-from workloads.synthetic.synth import synth
+from workloads.synthetic.synth import PROFILES, synth
+from workloads.synthetic.trace_profile import PHILLY
 
 JOBS = 200_000
 
@@ -66,12 +66,12 @@ def test_vcs_have_the_published_shares(philly: pl.DataFrame) -> None:
 @pytest.mark.parametrize("index", range(len(PHILLY.durations)))
 def test_run_times_of_each_size_class_have_the_published_quantiles(philly: pl.DataFrame, index: int) -> None:
     # At most n (1 - q) jobs are longer than the q-quantile, up to five standard errors of that count.
-    bounds = [*(c.from_gpus for c in PHILLY.durations), 10**9]
+    bounds = [*PHILLY.durations, 10**9]
     of_class = philly.filter(pl.col("num_gpus").is_between(bounds[index], bounds[index + 1] - 1))[
         "duration_s"
     ]
     n = of_class.len()
-    quantiles = PHILLY.durations[index].quantiles_s
+    quantiles = PHILLY.durations[bounds[index]]
     for q, value in zip(PHILLY.probabilities, quantiles, strict=True):
         below, at_most = (of_class < value).sum(), (of_class <= value).sum()
         slack = 5 * np.sqrt(q * (1 - q) * n)
@@ -113,20 +113,17 @@ def test_arrivals_follow_the_week_and_the_day(philly: pl.DataFrame) -> None:
     assert np.angle(turn) * 24 / (2 * np.pi) == pytest.approx(PHILLY.week.daily_peak_h, abs=0.2)
 
 
-def test_the_same_seed_draws_the_same_workload_and_another_seed_another() -> None:
-    first, made = synth("philly", 500, seed=1)
-    again, made_again = synth("philly", 500, seed=1)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_same_seed_draws_the_same_workload_and_purposes_are_independent(profile: str) -> None:
+    first, made = synth(profile, 500, seed=1)
+    again, made_again = synth(profile, 500, seed=1)
     assert first.equals(again)
     assert made == made_again
-    assert not first.equals(synth("philly", 500, seed=2)[0])
-
-
-def test_purposes_are_independent() -> None:
-    base = synth("philly", 500, seed=1)[0]
-    busier = synth("philly", 500, seed=1, load_scale=3)[0]
-    assert base.drop("submit_s").equals(busier.drop("submit_s"))
-    assert not base["submit_s"].equals(busier["submit_s"])
-    assert base.head(100).equals(synth("philly", 100, seed=1)[0])
+    assert not first.equals(synth(profile, 500, seed=2)[0])
+    busier = synth(profile, 500, seed=1, load_scale=3)[0]
+    assert first.drop("submit_s").equals(busier.drop("submit_s"))
+    assert not first["submit_s"].equals(busier["submit_s"])
+    assert first.head(100).equals(synth(profile, 100, seed=1)[0])
 
 
 def test_provenance_says_how_to_draw_it_again() -> None:

@@ -25,12 +25,12 @@ from ray_sim.model.training_progress import Nic, placement_progress
 from tests.proofs import instances
 from tests.training import rows
 from tests.training_profiles import PROFILES, SMALL, Jobs, of_yaml, philly
-from workloads.job_profiles import role_demand
+from workloads.job_table import frame_to_table, role_demand
 from workloads.layers.fill import EnrichmentLayer, fill_file
 from workloads.provenance import Counts, Provenance
 from workloads.realisation import Window, cut_window, resample_days
 from workloads.schema import SCHEMA, with_all_columns
-from workloads.store import frame_to_table, load_workload, read_frame, read_provenance, write_workload
+from workloads.store import load_workload, read_frame, read_provenance, write_workload
 from workloads.training.enrich import enrich
 
 STEP_TIME = ["harmony_types", "optimus_nine_models", "pd_ors"]
@@ -396,10 +396,7 @@ def test_a_table_tells_what_a_training_profile_lacks() -> None:
     frame = frame.with_columns(batch=pl.when(pl.col("trace_order") != 1).then("batch"), sample_s=None)
     table = frame_to_table(with_all_columns(frame.with_columns(pl.col("sample_s").cast(pl.Float64))))
     assert table.training is None
-    assert table.gaps["training"] == (
-        "batch: is null for 1 of 3 jobs, first for 1",
-        "sample_s: is missing",
-    )
+    assert table.gaps["training"] == ("batch: is null for 1 of 3 jobs, first for 1", "sample_s: is missing")
 
 
 def test_a_workload_without_training_columns_has_none(tmp_path: Path) -> None:

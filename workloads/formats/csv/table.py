@@ -6,7 +6,7 @@ file is split at tabs, any other at commas.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,27 +17,12 @@ from pydantic import JsonValue
 
 from ray_sim.model.errors import InvalidWorkloadError
 from ray_sim.model.units import MAX_TIME_S
-from workloads.checks import (
-    date_reason,
-    number,
-    number_reason,
-    reason,
-    text_reason,
-)
-from workloads.duplicates import REASON, Replaced, keep_best
-from workloads.formats.csv.advice import advice_on, form_warnings
-from workloads.formats.csv.derived import part_of_name
-from workloads.formats.csv.mapping import ColumnMapping, read_mapping
-from workloads.formats.csv.times import with_submissions
-from workloads.formats.text import (
-    TextSource,
-    open_text,
-    read_rows,
-    reject_frame,
-    with_blanks,
-)
-from workloads.meter import Meter
-from workloads.rows import height, repeats
+from workloads.checks import date_reason, number, number_reason, reason, text_reason
+from workloads.formats.csv.mapping import ColumnMapping, part_of_name, read_mapping
+from workloads.formats.csv.times import is_iso, with_submissions
+from workloads.formats.text import TextSource, collect_text, open_text, read_rows, reject_frame, with_blanks
+from workloads.progress import Meter
+from workloads.rows import DUPLICATE_JOB, Replaced, height, keep_best, repeats
 from workloads.schema import BY_NAME, COLUMNS, SCHEMA, Column, gang_tasks
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
@@ -51,6 +36,13 @@ _TRUTH = {"true": "1", "false": "0"}
 
 _UNIQUE = {"job_id", "trace_order"}
 """Columns of a file that have no repeats: over all rows, and within a vc."""
+
+_MAPPING = "in a mapping file (--map)"
+
+SHOWN = 100
+"""Characters of a value that advice shows."""
+
+_LINES = "fields are separated by commas, in a .tsv file by tabs, and as many as line 1 names"
 
 
 def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Meter) -> Parsed:
@@ -225,7 +217,7 @@ def _reject_repeats(
             return kept, replaced
         repeated = pl.col("row").is_in(again.implode())
         why = pl.coalesce("reason", pl.when(repeated).then(pl.lit("duplicate_trace_order")))
-        others = kept.filter(pl.col("reason") == REASON).select("job_id").unique()
+        others = kept.filter(pl.col("reason") == DUPLICATE_JOB).select("job_id").unique()
         lost = kept.filter(repeated).join(others, on="job_id", how="semi").select("row").collect()["row"]
         if lost.is_empty():
             return kept.with_columns(reason=why), replaced
@@ -303,6 +295,91 @@ def _ignored(sources: Sequence[TextSource], mapping: ColumnMapping) -> tuple[str
         used = mapping.used(source)
         unused |= dict.fromkeys(name for name in source.header if name not in used)
     return tuple(unused)
+
+
+def advice_on(rows: pl.LazyFrame, sources: Sequence[TextSource], mapping: ColumnMapping) -> str:
+    """Describe the first row with the most common reject reason, and how to correct it.
+
+    Parameters
+    ----------
+    rows : `source`, `line` and `reason` of rows that are all rejected
+    """
+    found = _by_reason(rows).sort("len", "reason", descending=[True, False]).head(1)
+    if found.is_empty():
+        return ""
+    return _described(found["reason"].item(), found["first"].item(), sources, mapping)
+
+
+def form_warnings(rows: pl.LazyFrame, sources: Sequence[TextSource], mapping: ColumnMapping) -> Iterator[str]:
+    """Describe the first row that is rejected for each column of texts of a form, and how to correct it.
+
+    Parameters
+    ----------
+    rows : `source`, `line` and `reason` of all rows, null for those that are kept
+    """
+    named = {name for source in sources for name in mapping.names(source)}
+    reasons = [f"invalid_{name}" for name in BY_NAME if name in named and BY_NAME[name].form is not None]
+    if not reasons:
+        return
+    found = _by_reason(rows.filter(pl.col("reason").is_in(reasons))).sort("reason")
+    for why, count, place in found.iter_rows():
+        many = "1 row" if count == 1 else f"{count:,} rows"
+        yield f"{why}: {many} rejected; {_described(why, place, sources, mapping)}"
+
+
+def _by_reason(rows: pl.LazyFrame) -> pl.DataFrame:
+    """Columns `reason`, `len` (rows) and `first`, the source and line of the first such row."""
+    first = pl.struct("source", "line").first().alias("first")
+    return rows.group_by("reason").agg(pl.len(), first).collect(engine="streaming")
+
+
+def _described(
+    reason: str, place: Mapping[str, int], sources: Sequence[TextSource], mapping: ColumnMapping
+) -> str:
+    """Say what the row at a source and line has, and how to correct it."""
+    column = max((name for name in BY_NAME if reason.endswith(f"_{name}")), key=len, default="")
+    source = sources[place["source"]]
+    theirs = mapping.names(source).get(column)
+    if theirs not in source.header:
+        return _LINES
+    only = source.rows({"value": theirs}).filter(pl.col("line") == place["line"])
+    value = collect_text(source.path, only)["value"].item()
+    name = column if theirs == column else f"{column} (column '{theirs}')"
+    shown = "blank" if value is None else repr(value[:SHOWN])
+    where = f"line {place['line']} of {source.path.name}"
+    return f"{name} is {shown} in {where}: {_mend(reason, column, value, mapping)}"
+
+
+def _mend(reason: str, column: str, value: str | None, mapping: ColumnMapping) -> str:
+    fault = reason.removesuffix(f"_{column}")
+    if value is None:
+        return f"give one value for all rows under `constants`, or another column under `columns`, {_MAPPING}"
+    if fault == "invalid" and column == "submit_s":
+        return _mend_date(value, mapping)
+    form = BY_NAME[column].form if column in BY_NAME else None
+    if fault == "invalid" and form is not None:
+        return f"{form.fault(value) or 'correct it'}; wanted: {form.wanted}"
+    if fault == "invalid":
+        return (
+            "a number has a point and no unit; if the column is another, name it under `columns` " + _MAPPING
+        )
+    if fault == "negative" and column == "submit_s":
+        return "count from the first submission with --rebase"
+    if fault == "absurd" and (unit := BY_NAME[column].unit):
+        return (
+            f"the most is {BY_NAME[column].maximum:.0f} {unit}; say the file's unit under `units` {_MAPPING}"
+        )
+    if fault == "no_entry":
+        return f"the table of derived.{column} has no entry for this row; add it"
+    return "correct the values, or name another column under `columns` " + _MAPPING
+
+
+def _mend_date(value: str, mapping: ColumnMapping) -> str:
+    if mapping.time_format is None:
+        return f"neither a number nor an ISO 8601 date; say how dates are written as `time_format` {_MAPPING}"
+    if is_iso(value):
+        return "this is an ISO 8601 date, which is understood without `time_format`; leave that out"
+    return f"not of the time_format '{mapping.time_format}'; correct that (a fraction of a second is %.f)"
 
 
 FORMAT = TraceFormat(

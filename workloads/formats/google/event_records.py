@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import csv
 import json
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TextIO, TypeVar
 
 import polars as pl
 
-from ray_sim.model.errors import InvalidWorkloadError
-from workloads.files import open_unpacked
+from workloads.files import open_unpacked, read_to_its_end
 from workloads.formats.text import TEXT_LIMIT
 
 MAX_LINE = 2**26
@@ -61,7 +58,7 @@ def read_records(path: Path, names: Sequence[str]) -> Iterator[pl.DataFrame]:
     ------
     InvalidWorkloadError : unreadable, truncated, or a line that is too long
     """
-    with _naming(path), open_unpacked(path) as stream:
+    with read_to_its_end(path), open_unpacked(path) as stream:
         lines = _Lines(stream)
         batches = _json(lines, names) if lines.peek().lstrip()[:1] == "{" else _csv(lines, names)
         for batch in batches:
@@ -69,19 +66,8 @@ def read_records(path: Path, names: Sequence[str]) -> Iterator[pl.DataFrame]:
             yield filled.with_columns(pl.when(pl.col(name) != "").then(name).alias(name) for name in names)
 
 
-class _LineError(Exception):
+class _LineError(OSError):
     """A line is too long."""
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Convert exceptions of reading a file to an error that names the file."""
-    try:
-        yield
-    except (OSError, EOFError, zlib.error, _LineError) as error:
-        raise InvalidWorkloadError(
-            f"{path}: cannot be read to its end ({error}); fetch the file again"
-        ) from error
 
 
 class _Lines:

@@ -14,8 +14,20 @@ from pathlib import Path
 import polars as pl
 
 from workloads.formats.google.conversion import trace_format
-from workloads.formats.google.event_lines import EventField, EventFile, EventTable, read_events
-from workloads.formats.google.events import JOB, LIFECYCLE_EVENTS, MAX_ID, TASK, TIME, TraceLayout, code, norm
+from workloads.formats.google.events import (
+    JOB,
+    LIFECYCLE_EVENTS,
+    MAX_ID,
+    TASK,
+    TIME,
+    EventField,
+    EventFile,
+    EventTable,
+    TraceLayout,
+    code,
+    norm,
+    read_events,
+)
 
 _USER = EventField("user", pl.String())
 _MISSING = code("missing_info", 2)

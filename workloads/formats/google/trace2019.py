@@ -16,7 +16,6 @@ from pathlib import Path
 import polars as pl
 
 from workloads.formats.google.conversion import trace_format
-from workloads.formats.google.event_lines import EventField, EventFile, EventTable, typed_events
 from workloads.formats.google.event_records import read_records
 from workloads.formats.google.events import (
     AFTER_END_US,
@@ -25,9 +24,13 @@ from workloads.formats.google.events import (
     MAX_ID,
     TASK,
     TIME,
+    EventField,
+    EventFile,
+    EventTable,
     TraceLayout,
     code,
     norm,
+    typed_events,
 )
 
 ALLOC_SET = 1
@@ -53,23 +56,15 @@ _USER = EventField("user", pl.String())
 _MISSING = code("missing_info", 5)
 _CLASS = code("scheduling_class", 3)
 _KIND = code("kind", 1)
+_EVENT = code("event", 10, required=True)
 
-COLLECTION_EVENTS = EventTable(
-    "collection_events", (TIME, _MISSING, JOB, code("event", 10, required=True), _USER, _CLASS, _KIND)
-)
+COLLECTION_EVENTS = EventTable("collection_events", (TIME, _MISSING, JOB, _EVENT, _USER, _CLASS, _KIND))
 INSTANCE_EVENTS = EventTable(
     "instance_events",
     (
-        *(
-            TIME,
-            _MISSING,
-            JOB,
-            TASK,
-            EventField("machine", pl.Int64(), MAX_ID),
-            code("event", 10, required=True),
-        ),
-        *(_USER, _CLASS, _KIND, code("priority", MAX_PRIORITY), norm("cpu"), norm("memory")),
-        *(norm("disk"), code("different_machines", 1)),
+        *(TIME, _MISSING, JOB, TASK, EventField("machine", pl.Int64(), MAX_ID), _EVENT, _USER, _CLASS, _KIND),
+        *(code("priority", MAX_PRIORITY), norm("cpu"), norm("memory"), norm("disk")),
+        code("different_machines", 1),
     ),
 )
 MACHINE_EVENTS = EventTable(

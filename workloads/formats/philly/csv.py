@@ -17,14 +17,9 @@ from pathlib import Path
 
 import polars as pl
 
-from workloads.checks import (
-    date_reason,
-    instants,
-    number,
-    number_reason,
-)
+from workloads.checks import date_reason, instants, number, number_reason
 from workloads.formats.text import TextSource, open_text, read_rows, reject_frame
-from workloads.meter import Meter
+from workloads.progress import Meter
 from workloads.rows import height, repeats
 from workloads.schema import BY_NAME
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat

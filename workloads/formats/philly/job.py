@@ -1,19 +1,115 @@
-"""Parse and check one record of the Philly job log: a job and its attempts."""
+"""Parse and check one record of the Philly job log, and set its run time by one of three rules.
+
+`log.py` calls `parse_job` for each record, and one of `RULES`, chosen by ``--run-time``. A log has one
+`LocalClock`, which is reset for each job and reads the times in the order of the log, as an ambiguous time is
+compared with the one before it. Another rule gives other workloads: it needs a new version of the format in
+`log.py`, and docs/traces/philly.md states it.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
-from workloads.checks import RowError
+from workloads.checks import EPOCH_RANGE_S, RowError
 from workloads.formats.philly.json_records import JsonRecord
-from workloads.formats.philly.local_time import LocalClock
+from workloads.schema import MAX_COUNT
+from workloads.trace_format import RunTime
+
+MISSING = (None, "", "None", "null")
+"""Texts that stand for a missing time."""
+
+_HOUR = len("2017-10-03 00")
+_HOUR_FORM = re.compile(r"\d{4}-\d\d-\d\d \d\d", re.ASCII)
+_LATE_S = {f":{late_s // 60:02}:{late_s % 60:02}": late_s for late_s in range(3600)}
+"""Seconds since the full hour, by the text ``:MM:SS``."""
+
+_HOURS_KEPT = 2**15
+"""Hours cached. A log of months has thousands of hours and hundreds of thousands of times."""
 
 NO_START, NO_END = "missing_start", "missing_end"
 """Reasons used in place of times that the log does not have."""
 
 KEYS = ("status", "vc", "jobid", "attempts", "submitted_time", "user")
 """Known keys of a record. Other keys are ignored and named in a warning."""
+
+
+class _Hour(NamedTuple):
+    """Start of a local hour, in seconds since 1970 in UTC; two values if the clocks showed it twice."""
+
+    first_s: int
+    second_s: int
+
+
+class LocalClock:
+    """Reader of times ``YYYY-MM-DD HH:MM:SS`` in a zone whose clocks change at whole hours.
+
+    A time in an hour that the clocks showed twice counts as the first pass, unless that is earlier than the
+    previous time: then it counts as the second.
+    """
+
+    def __init__(self, zone: ZoneInfo) -> None:
+        self.ambiguous = 0
+        """Times in an hour that the clocks showed twice."""
+        self.second_pass = 0
+        """Ambiguous times that were read as the second pass of the hour."""
+        self._last_s: int | None = None
+        self._hour = lru_cache(_HOURS_KEPT)(lambda text: _read_hour(text, zone))
+
+    def reset(self) -> None:
+        """Forget the previous time and the counts."""
+        self.ambiguous = self.second_pass = 0
+        self._last_s = None
+
+    def read(self, text: object, column: str) -> int | None:
+        """Seconds since 1970 in UTC; None where the log has no time.
+
+        Raises
+        ------
+        RowError : `invalid`, `absurd` (outside 1970 .. 2106), or `skipped` (the clocks never showed it)
+        """
+        text = text.strip() if isinstance(text, str) else text
+        if text in MISSING:
+            return None
+        late_s = _LATE_S.get(text[_HOUR:]) if isinstance(text, str) else None
+        if not isinstance(text, str) or late_s is None:
+            raise RowError(f"invalid_{column}")
+        hour = self._hour(text[:_HOUR])
+        if isinstance(hour, str):
+            raise RowError(f"{hour}_{column}")
+        time_s = hour.first_s + late_s
+        if hour.first_s != hour.second_s:
+            time_s = self._one_of(time_s, hour.second_s + late_s)
+        self._last_s = time_s
+        return time_s
+
+    def _one_of(self, first_s: int, second_s: int) -> int:
+        self.ambiguous += 1
+        if self._last_s is None or first_s >= self._last_s:
+            return first_s
+        self.second_pass += 1
+        return second_s
+
+
+def _read_hour(text: str, zone: ZoneInfo) -> _Hour | str:
+    """Start of an hour, or the fault of all times in it."""
+    if not _HOUR_FORM.fullmatch(text):
+        return "invalid"
+    try:
+        naive = datetime.fromisoformat(text)
+    except ValueError:
+        return "invalid"
+    if not 1970 < naive.year < 2106:  # a year off the range: a zone may shift by a day
+        return "absurd"
+    first_s = int(naive.replace(tzinfo=zone).timestamp())
+    second_s = int(naive.replace(tzinfo=zone, fold=1).timestamp())
+    assert 0 <= first_s < EPOCH_RANGE_S
+    return _Hour(first_s, second_s) if first_s <= second_s else "skipped"
 
 
 class Attempt(NamedTuple):
@@ -52,12 +148,7 @@ class LoggedJob(NamedTuple):
 
 
 def parse_job(record: JsonRecord, clock: LocalClock) -> LoggedJob:
-    """Check a record.
-
-    Raises
-    ------
-    RowError : the first fault found
-    """
+    """Check a record; raises RowError for the first fault found."""
     if not _is_text(record.text):
         raise RowError("invalid_utf8")
     entry = record.value
@@ -169,3 +260,107 @@ def _gpu_names(entry: object) -> list[str] | None:
     if names is None:
         return []
     return names if isinstance(names, list) and set(map(type, names)) <= {str} else None
+
+
+class LoggedRun(NamedTuple):
+    """A row of the workload. Times are seconds since 1970 in UTC."""
+
+    job_id: str
+    submit_s: int
+    start_s: int
+    end_s: int
+    duration_s: int
+    num_gpus: int
+    attempts: int
+    status: str | None
+    group_id: str | None = None
+
+
+Rule = Callable[[LoggedJob], Iterator[LoggedRun | RowError]]
+
+
+def _whole(job: LoggedJob, *, summed: bool = False) -> Iterator[LoggedRun | RowError]:
+    """One row: from the first attempt's start to the last attempt's end, as in the trace's own analysis.
+
+    Its run time is all of that or, if ``summed``, the sum of all attempts, without the gaps between them.
+    """
+    start_s, end_s = _known(job.attempts[0].start_s), _known(job.attempts[-1].end_s)
+    duration_s = sum(map(_length_s, job.attempts)) if summed else end_s - start_s
+    if end_s < start_s:
+        raise RowError("negative_duration_s")
+    yield LoggedRun(
+        job_id=job.job_id,
+        submit_s=job.submit_s,
+        start_s=start_s,
+        end_s=end_s,
+        duration_s=duration_s,
+        num_gpus=_num_gpus(job.attempts[0]),
+        attempts=len(job.attempts),
+        status=job.status,
+    )
+
+
+def _each(job: LoggedJob) -> Iterator[LoggedRun | RowError]:
+    """One row per attempt: the first is submitted with the job, each other when the previous one ended."""
+    free_s: int | str = job.submit_s
+    for number, attempt in enumerate(job.attempts, start=1):
+        try:
+            yield _single(job, number, attempt, free_s)
+        except RowError as error:
+            yield error
+        free_s = attempt.end_s
+
+
+RULES: dict[RunTime, Rule] = {
+    RunTime.SPAN: _whole,
+    RunTime.SUM: partial(_whole, summed=True),
+    RunTime.ATTEMPTS: _each,
+}
+
+
+def _known(time_s: int | str) -> int:
+    if isinstance(time_s, str):
+        raise RowError(time_s)
+    return time_s
+
+
+def _length_s(attempt: Attempt) -> int:
+    if attempt.start_s == NO_START or attempt.end_s == NO_END:
+        raise RowError("incomplete_attempt")
+    length_s = _known(attempt.end_s) - _known(attempt.start_s)
+    if length_s < 0:
+        raise RowError("negative_duration_s")
+    return length_s
+
+
+def _num_gpus(attempt: Attempt) -> int:
+    if attempt.num_gpus is None:
+        raise RowError("invalid_detail")
+    if attempt.num_gpus == 0:
+        raise RowError("missing_num_gpus")
+    if attempt.num_gpus > MAX_COUNT:
+        raise RowError("absurd_num_gpus")
+    return attempt.num_gpus
+
+
+def _single(job: LoggedJob, number: int, attempt: Attempt, free_s: int | str) -> LoggedRun:
+    """Row of one attempt. Only the last attempt has the job's status; that of the others is unknown.
+
+    Parameters
+    ----------
+    free_s : when the job was free to start the attempt; the attempt counts as submitted at its start where
+        that is unknown, or an end after it
+    """
+    start_s, end_s = _known(attempt.start_s), _known(attempt.end_s)
+    free = isinstance(free_s, int) and (number == 1 or free_s <= start_s)
+    return LoggedRun(
+        job_id=f"{job.job_id}/{number}",
+        submit_s=_known(free_s) if free else start_s,
+        start_s=start_s,
+        end_s=end_s,
+        duration_s=_length_s(attempt),
+        num_gpus=_num_gpus(attempt),
+        attempts=1,
+        status=job.status if number == len(job.attempts) else None,
+        group_id=job.job_id,
+    )

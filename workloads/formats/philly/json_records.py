@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from ray_sim.model.errors import InvalidWorkloadError
-from workloads.files import open_unpacked
-from workloads.formats.packed import check_text
+from workloads.files import open_unpacked, read_to_its_end
+from workloads.formats.text import check_text
 
 CHUNK = 2**20
 """Characters read at a time."""
@@ -42,13 +40,8 @@ class JsonRecord(NamedTuple):
 
 
 def is_array(path: Path) -> bool:
-    """Whether a file's first character, after blanks and a byte order mark, opens a JSON array.
-
-    Raises
-    ------
-    InvalidWorkloadError : see `read_records`
-    """
-    with _naming(path), open_unpacked(path) as stream:
+    """Whether a file's first character, after blanks and a byte order mark, opens a JSON array."""
+    with read_to_its_end(path), open_unpacked(path) as stream:
         return _Window(stream).peek() == "["
 
 
@@ -60,7 +53,7 @@ def read_records(path: Path) -> Iterator[JsonRecord]:
     InvalidWorkloadError : unreadable, truncated, no JSON array, or unpacking to too much; tells the line
     """
     check_text(path, lines=False)
-    with _naming(path), open_unpacked(path) as stream:
+    with read_to_its_end(path), open_unpacked(path) as stream:
         window = _Window(stream)
         try:
             yield from _elements(window)
@@ -76,17 +69,6 @@ class _TextError(Exception):
     def __init__(self, what: str, at: int) -> None:
         super().__init__(what)
         self.at = at
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Convert exceptions of reading a file to an error that names the file."""
-    try:
-        yield
-    except (OSError, EOFError, zlib.error) as error:
-        raise InvalidWorkloadError(
-            f"{path}: cannot be read to its end ({error}); fetch the file again"
-        ) from error
 
 
 class _Window:
@@ -145,18 +127,9 @@ def _elements(window: _Window) -> Iterator[JsonRecord]:
     if window.peek() != "[":
         raise _TextError("no JSON array of records", window.at)
     window.at += 1
-    if window.peek() == "]":
-        window.at += 1
-    else:
-        yield from _filled(window)
-    if window.peek():
-        raise _TextError("text after the end of the array", window.at)
-
-
-def _filled(window: _Window) -> Iterator[JsonRecord]:
-    """The elements up to and including the closing bracket; at least one."""
     number = 0
-    while True:
+    following = window.peek()
+    while following != "]":
         value, text = window.decode()
         number += 1
         yield JsonRecord(number, text, value)
@@ -164,6 +137,8 @@ def _filled(window: _Window) -> Iterator[JsonRecord]:
         if following not in (",", "]"):
             what = f"found {following!r}" if following else "the file ends"
             raise _TextError(f"after record {number} a comma or a bracket should follow, {what}", window.at)
-        window.at += 1
-        if following == "]":
-            return
+        if following == ",":
+            window.at += 1
+    window.at += 1
+    if window.peek():
+        raise _TextError("text after the end of the array", window.at)

@@ -20,7 +20,7 @@ from workloads.provenance import Provenance
 from workloads.schema import with_all_columns
 from workloads.store import read_frame, read_provenance, write_workload
 from workloads.synthetic.arrivals import ArrivalKind
-from workloads.synthetic.fit import (
+from workloads.synthetic.job_model import (
     KIND_COLUMNS,
     MIN_CLASS_JOBS,
     chance_distance,

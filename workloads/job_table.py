@@ -1,9 +1,9 @@
-"""Convert the training columns of a workload to the profile records of `JobTable`."""
+"""Convert the jobs of a workload, with the profile records of their training columns, to a `JobTable`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
 
 import numpy as np
 import polars as pl
@@ -13,6 +13,7 @@ from ray_sim.model.job import (
     BlockProfile,
     ChunkProfile,
     Exchange,
+    JobTable,
     LossProfile,
     PairProfile,
     StatementProfile,
@@ -23,8 +24,7 @@ from ray_sim.model.outlook import parse_outlooks
 from ray_sim.model.parameter_blocks import parse_blocks
 from ray_sim.model.units import FloatArray, IntArray, demand_quanta, seconds_to_us
 from ray_sim.model.value_function import parse_values
-from workloads.schema import BY_NAME
-from workloads.training_columns import EXCHANGES
+from workloads.schema import BY_NAME, EXCHANGES, SCHEMA, SORT_KEY, gang_tasks
 
 CHUNK = tuple(field.name for field in fields(ChunkProfile) if field.name not in CHUNK_MEMORY)
 UTILITY = tuple(field.name for field in fields(UtilityProfile))
@@ -43,43 +43,79 @@ _NEEDED = {"training": TRAINING, "utility": UTILITY, "loss": LOSS, "statements":
 """Columns that a record needs of every job, by its name in `JobTable.gaps`."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobProfiles:
-    """Training records of the jobs of a workload; see `JobTable`."""
-
-    chunk_profile: ChunkProfile | None
-    training: TrainingProfile | None
-    pairs: PairProfile | None
-    utility: UtilityProfile | None
-    loss: LossProfile | None
-    blocks: BlockProfile | None
-    statements: StatementProfile | None
-    gaps: Mapping[str, tuple[str, ...]]
+_PER_TASK = {name.removesuffix("_per_task"): name for name in SCHEMA if name.endswith("_per_task")}
+"""The column of each resource but GPUs."""
 
 
-def job_profiles(frame: pl.DataFrame, resources: Sequence[str], origin_us: int = 0) -> JobProfiles:
-    """The records of a frame with the columns of `SCHEMA`, assumed sound, in the order of its rows.
+def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> JobTable:
+    """Jobs with the columns of `SCHEMA`, assumed sound and in any order, as a `JobTable`.
 
-    Parameters
-    ----------
-    origin_us : see `JobTable`; births count from it
+    Times count from the first submission. A job is a gang of ``num_tasks`` identical tasks; where that
+    is null, n >= 1 whole GPUs are n tasks of one GPU, and any other job is one task. The demand for a
+    resource without a column is 0.
     """
+    ordered = _in_order(frame)
+    tasks: IntArray = ordered.select(gang_tasks()).to_series().to_numpy(writable=True)
+    submit_us = seconds_to_us(ordered["submit_s"].to_numpy())
+    origin_us = int(submit_us[0]) if len(submit_us) else 0
+    vc_names, vc = _numbered(ordered["vc"])
+    blocks, block_row = _numbered(ordered["blocks"])
+    priority, gaps = _or_none(ordered["priority"]), _all_gaps(ordered)
+    return JobTable(
+        job_id=ordered["job_id"],
+        submit_us=submit_us - origin_us,
+        work_us=seconds_to_us(ordered["duration_s"].to_numpy()),
+        tasks=tasks,
+        demand=np.column_stack([_demand(ordered, tasks, resource) for resource in resources]),
+        resources=tuple(resources),
+        num_gpus=ordered["num_gpus"].to_numpy(writable=True),
+        vc=vc,
+        vc_names=vc_names,
+        user=_or_none(ordered["user"]),
+        priority=None if priority is None else priority.fill_null(0).to_numpy(writable=True),
+        model=_or_none(ordered["model"]),
+        group=_or_none(ordered["group_id"]),
+        trace_order=ordered["trace_order"].to_numpy(writable=True),
+        origin_us=origin_us,
+        chunk_profile=_chunk_profile(ordered),
+        training=None if "training" in gaps else training_profile(ordered, resources),
+        pairs=None if "training" in gaps else pair_profile(ordered),
+        utility=None if "utility" in gaps else UtilityProfile(**_floats(ordered, UTILITY)),
+        loss=None if "loss" in gaps else LossProfile(**_floats(ordered, CURVE)),
+        blocks=None if "blocks" in gaps else BlockProfile(tuple(map(parse_blocks, blocks)), block_row),
+        statements=None if "statements" in gaps else _statement_profile(ordered, origin_us),
+        gaps=gaps,
+    )
+
+
+def _in_order(frame: pl.DataFrame) -> pl.DataFrame:
+    """Jobs sorted by `SORT_KEY`; those of a file are, and to copy them would take as much memory again."""
+    order = frame.select(pl.arg_sort_by(*SORT_KEY, maintain_order=True)).to_series()
+    return frame if order.is_sorted() else frame[order]
+
+
+def _demand(frame: pl.DataFrame, tasks: IntArray, resource: str) -> IntArray:
+    """Quanta of a resource per task, shape (J,)."""
+    if resource == "gpu":
+        amount: FloatArray = frame["num_gpus"].to_numpy() / tasks
+    elif resource in _PER_TASK:
+        amount = frame[_PER_TASK[resource]].fill_null(0).to_numpy()
+    else:
+        return np.zeros(frame.height, np.int64)
+    return demand_quanta(amount, resource)
+
+
+def _or_none(column: pl.Series) -> pl.Series | None:
+    return None if column.null_count() == len(column) else column
+
+
+def _all_gaps(frame: pl.DataFrame) -> dict[str, tuple[str, ...]]:
+    """Missing columns by the record that needs them; see `JobTable.gaps`."""
     gaps = {name: missing for name, columns in _NEEDED.items() if (missing := tuple(_gaps(frame, columns)))}
     with_servers = frame.filter(pl.col("exchange").ne_missing(Exchange.ALL_REDUCE.name.lower()))
     if with_servers.height and (missing := tuple(_gaps(with_servers, ("blocks",)))):
         gaps["blocks"] = missing
-    utility = None if "utility" in gaps else UtilityProfile(**_floats(frame, UTILITY))
-    loss = None if "loss" in gaps else LossProfile(**_floats(frame, CURVE))
-    return JobProfiles(
-        chunk_profile=_chunk_profile(frame),
-        training=None if "training" in gaps else _training_profile(frame, resources),
-        pairs=None if "training" in gaps else _pair_profile(frame),
-        utility=utility,
-        loss=loss,
-        blocks=None if "blocks" in gaps else _block_profile(frame["blocks"]),
-        statements=None if "statements" in gaps else _statement_profile(frame, origin_us),
-        gaps=gaps,
-    )
+    return gaps
 
 
 def _gaps(frame: pl.DataFrame, columns: Iterable[str]) -> Iterable[str]:
@@ -103,7 +139,8 @@ def _chunk_profile(frame: pl.DataFrame) -> ChunkProfile | None:
     return ChunkProfile(**{series.name: series.to_numpy(writable=True) for series in floats}, **memory)
 
 
-def _training_profile(frame: pl.DataFrame, resources: Sequence[str]) -> TrainingProfile:
+def training_profile(frame: pl.DataFrame, resources: Sequence[str]) -> TrainingProfile:
+    """Training profile of jobs that all have the columns `TRAINING`."""
     names, model = _numbered(frame["model"])
     exchange = frame["exchange"].replace_strict(EXCHANGES, return_dtype=pl.Int64)
     of_steps = [field.name for field in fields(TrainingProfile) if field.name in BY_NAME]
@@ -120,18 +157,13 @@ def _training_profile(frame: pl.DataFrame, resources: Sequence[str]) -> Training
     )
 
 
-def _pair_profile(frame: pl.DataFrame) -> PairProfile | None:
+def pair_profile(frame: pl.DataFrame) -> PairProfile | None:
     """Bandwidths of pairs, those of tasks where a job has none of its own; None where no job has."""
     names = tuple(field.name for field in fields(PairProfile))
     if all(frame[name].null_count() == frame.height for name in names):
         return None
     own = [pl.coalesce(name, name.replace("pair_", "")).alias(name) for name in names]
     return PairProfile(**_floats(frame.select(own), names))
-
-
-def _block_profile(blocks: pl.Series) -> BlockProfile:
-    texts, of_job = _numbered(blocks)
-    return BlockProfile(tuple(map(parse_blocks, texts)), of_job)
 
 
 def _statement_profile(frame: pl.DataFrame, origin_us: int) -> StatementProfile:

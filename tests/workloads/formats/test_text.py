@@ -13,8 +13,8 @@ import pytest
 from ray_sim.model import outlook
 from ray_sim.model.errors import InvalidWorkloadError
 from workloads.convert import convert
-from workloads.formats import packed
-from workloads.formats.packed import FREE_BYTES, MAX_LINE, MAX_RATIO, check_text
+from workloads.formats import text
+from workloads.formats.text import FREE_BYTES, MAX_LINE, MAX_RATIO, check_text
 from workloads.store import load_workload
 
 HEADER = b"job_id,submit_s,duration_s,num_gpus\n"
@@ -41,10 +41,10 @@ def test_a_line_of_gigabytes_is_refused_by_its_number(tmp_path: Path) -> None:
 
 
 def test_lines_count_from_one_wherever_they_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "MAX_LINE", 10)
+    monkeypatch.setattr(text, "MAX_LINE", 10)
     path = tmp_path / "t.csv"
     for size in (1, 2, 3, 7, 10):
-        monkeypatch.setattr(packed, "_PART_BYTES", size)
+        monkeypatch.setattr(text, "_PART_BYTES", size)
         path.write_bytes(b"0123456789\n\n" * 3 + b"0123456789")
         check_text(path, lines=True)
         path.write_bytes(b"0123456789\n\n" * 3 + b"0123456789x\n")
@@ -59,8 +59,8 @@ STATED = b"9,1,1,0,deadline 4 60,"
 def test_a_row_too_long_for_its_points_is_refused_by_its_line_and_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packed, "MAX_LINE", len(STATEMENTS))
-    monkeypatch.setattr(packed, "_PART_BYTES", 10)
+    monkeypatch.setattr(text, "MAX_LINE", len(STATEMENTS))
+    monkeypatch.setattr(text, "_PART_BYTES", 10)
     path = tmp_path / "t.csv"
     points = b" ".join(b"%d:1:0.1" % k for k in range(10))
     path.write_bytes(STATEMENTS + STATED + b"9:1:1\n" + STATED + points)
@@ -108,7 +108,7 @@ def test_what_unpacks_to_too_much_is_refused(
     tmp_path: Path, codec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # 2^17 times "1,2,3\n" are 768 KiB, which pack to a few hundred bytes; 64 KiB and 200 times that are free.
-    monkeypatch.setattr(packed, "FREE_BYTES", 2**16)
+    monkeypatch.setattr(text, "FREE_BYTES", 2**16)
     path = tmp_path / "t.csv.packed"
     with pa.output_stream(path, compression=codec) as stream:
         stream.write(b"1,2,3\n" * 2**17)
@@ -117,7 +117,7 @@ def test_what_unpacks_to_too_much_is_refused(
         check_text(path, lines=True)
     with pytest.raises(InvalidWorkloadError, match="unpacks to more than"):
         check_text(path, lines=False)
-    monkeypatch.setattr(packed, "FREE_BYTES", FREE_BYTES)
+    monkeypatch.setattr(text, "FREE_BYTES", FREE_BYTES)
     check_text(path, lines=True)
 
 

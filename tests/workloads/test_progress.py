@@ -10,8 +10,8 @@ import pytest
 from tests.damaged import GOOD
 from workloads import rows, store
 from workloads.convert import convert
-from workloads.formats.google import event_buckets
-from workloads.meter import Meter
+from workloads.formats.google import trace_reader
+from workloads.progress import Meter
 from workloads.trace_format import ConvertOptions
 
 Told = list[tuple[int, int, str]]
@@ -99,13 +99,7 @@ def test_what_follows_the_reading_of_a_table_is_told_part_by_part(
         lines = ["id,submit_s,duration_s,num_gpus", *(f"j{i},{i},10,1" for i in range(100))]
     trace.write_text("\n".join(lines) + "\n")
     told: Told = []
-    convert(
-        name,
-        [trace],
-        tmp_path / "w.parquet",
-        options=options,
-        progress=lambda *now: told.append(now),
-    )
+    convert(name, [trace], tmp_path / "w.parquet", options=options, progress=lambda *now: told.append(now))
     # Reading, comparing and writing are a third of the work each.
     for step, ends in zip(steps, [(33, 66), (66, 100)], strict=True):
         done = [now for now, _, what in told if what == step]
@@ -144,14 +138,11 @@ def _log(folder: Path) -> list[Path]:
     return [folder / "log.json", folder / "machines.csv"]
 
 
-@pytest.mark.parametrize(
-    ("name", "write"),
-    [("google-2011", _google), ("gpu-pods", _pods), ("philly", _log)],
-)
+@pytest.mark.parametrize(("name", "write"), [("google-2011", _google), ("gpu-pods", _pods), ("philly", _log)])
 def test_the_bar_ends_at_its_total_with_files_that_hold_no_jobs_and_with_buckets(
     name: str, write: Callable[[Path], list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_buckets, "BUCKET_BYTES", 300)
+    monkeypatch.setattr(trace_reader, "BUCKET_BYTES", 300)
     told: Told = []
     convert(name, write(tmp_path), tmp_path / "w.parquet", progress=lambda *now: told.append(now))
     reading = {what for _, _, what in told if what.startswith("reading")}

@@ -1,1 +1,0 @@
-"""Lists of Kubernetes pods and nodes (format gpu-pods)."""
