@@ -83,6 +83,8 @@ def test_iso_dates_are_the_instants_that_python_reads(zone: str) -> None:
         ("%Y%m%d%H%M%S%.f", "%Y%m%d%H%M%S.%f"),
         ("%Y-%m-%dT%H:%M:%S%.f%:z", "%Y-%m-%dT%H:%M:%S.%f%z"),
         ("%Y-%m-%dT%H:%M:%S%#z", "%Y-%m-%dT%H:%M:%S%z"),
+        ("%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S%z"),
+        ("%Y-%m-%d", "%Y-%m-%d"),
         ("%F %T", "%Y-%m-%d %H:%M:%S"),
         ("%s", "%Y-%m-%d"),
     ],
