@@ -16,14 +16,20 @@ QUICK_LEAST = 5
 """and at least five."""
 
 
+def proofs() -> str:
+    """How many instances proofs take: few, some or all."""
+    size = os.environ.get(PROOFS, "some")
+    if size not in ("few", "some", "all"):
+        raise ValueError(f"{PROOFS}: must be few, some or all, got {size!r}")
+    return size
+
+
 def instances(whole: int, per_commit: int = PER_COMMIT) -> int:
     """Number of random instances to try: `whole` in `make test-all`, else at most `per_commit`.
 
     Fewer instances are the first of the whole, by fixed seeds.
     """
-    size = os.environ.get(PROOFS, "some")
-    if size not in ("few", "some", "all"):
-        raise ValueError(f"{PROOFS}: must be few, some or all, got {size!r}")
+    size = proofs()
     if size == "all":
         return whole
     tried = min(whole, per_commit)

@@ -144,13 +144,24 @@ def fault(ref: str, clause: str) -> str:
     return outcome.detail
 
 
-LONG = {"dorm", "harmony", "chunk_earliest_finish", "chunk_fifo", "chunk_las", "chunk_spt", "chunk_srpt"}
-"""Dorm solves a mixed-integer programme at every decision, Harmony infers; the others decide every slot."""
+EACH_WAY = {
+    "a_online",
+    "drf",
+    "fifo",
+    "las",
+    "lif_quad",
+    "optimus",
+    "pd_ors",
+    "posted_price",
+    "value_density",
+}
+"""One of each way in which policies speak with the engine; the others are long tests."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in policy_classes()]
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] * (name not in EACH_WAY)) for name in policy_classes()],
 )
 def test_every_policy_holds_its_contract(name: str) -> None:
     assert [outcome.detail for outcome in check_policy(name) if outcome.failed] == []

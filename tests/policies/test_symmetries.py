@@ -44,7 +44,7 @@ JOBS = 10
 AMONG = 20
 """The jobs of a world are so many of the first ones of a crowded world."""
 
-some_worlds = settings(max_examples=instances(60, 4))
+some_worlds = settings(max_examples=instances(60, 2))
 some_rows = given(rows=st.permutations(range(AMONG)).map(lambda order: sorted(order[:JOBS])))
 
 

@@ -171,7 +171,7 @@ def test_a_planted_fault_is_found_in_every_world_and_nothing_without_it(
     world_at: Callable[[int], World], policy: type[PostedPrice], params: Mapping[str, Any], tmp_path: Path
 ) -> None:
     found, honest = [], []
-    for seed in range(instances(20, 4)):
+    for seed in range(instances(20, 2)):
         sound_params = {**params, **({"prior": prior_of(seed, tmp_path)} if params is EXPECTED else {})}
         found.append(regret_of(audited(world_at(seed), policy, **params)).max)
         sound = audited(world_at(seed), **sound_params)
