@@ -42,7 +42,7 @@ help:
 	@echo "make ui           browse the demo's runs in MLflow on 127.0.0.1:$(PORT)"
 	@echo "make test         the tests of every commit; brute-force proofs on some of their instances"
 	@echo "make test-quick   the tests that are neither slow nor start Ray; proofs on few of their instances"
-	@echo "make test-long    the tests of lost machines, submitted jobs, kills and launchers"
+	@echo "make test-long    the tests of lost machines, submitted jobs, kills, launchers, trainings and all contracts"
 	@echo "make docs         the documentation site, into $(SITE)/; open $(SITE)/index.html"
 	@echo "make docs-check   what a reader is shown: commands of pages, the site, reports in a headless browser"
 	@echo "make test-all     all tests; brute-force proofs on all of their instances"
