@@ -9,13 +9,14 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from ray_sim.engine.read_only import read_only
+from ray_sim.engine.state_checks import same, within
 from ray_sim.kernels.core.arrays import Changes, Pool, WorldArrays, new_pool
 from ray_sim.kernels.core.job_rows import Held, Rows
 from ray_sim.kernels.core.placement_rows import change_placements
 from ray_sim.kernels.handle import handle
 from ray_sim.model.job_rows import rows_of
 from ray_sim.model.progress_rule import PlacementTable
-from ray_sim.model.units import BoolArray, IntArray
+from ray_sim.model.units import NEVER_US, BoolArray, IntArray
 
 State = dict[str, np.ndarray]
 """Content of a snapshot: arrays only."""
@@ -117,10 +118,29 @@ class Placements:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
+        self._check_rows(state)
         for name, array in self.pool._asdict().items():
             saved = state[f"pool.{name}"]
             array[: len(saved)] = saved
         self.used[:] = state["used"]
+        ptr, server, role, tasks = self.rows_of(np.arange(len(self.pool.head)))
+        held = tasks[:, None] * self._arrays.demand[np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)), role]
+        free = self._arrays.capacity * self.pool.there[:, None]
+        np.subtract.at(free, server, held)
+        same("pool.free", free, self.pool.free)
+        same("used", held.sum(axis=0), self.used)
+
+    def _check_rows(self, state: Mapping[str, np.ndarray]) -> None:
+        """Refuse rows whose values are out of range, or that are not all linked, once each."""
+        servers, roles = len(self._arrays.capacity), self._arrays.demand.shape[1]
+        spare, rows = within(state, "pool.top", -1, len(self.pool.row_next)).tolist()
+        most = {"server": servers - 1, "role": roles - 1, "count": NEVER_US, "next": rows - 1}
+        for name, high in most.items():
+            column = within(state, f"pool.row_{name}", -1 if name == "next" else 0, high)
+            same(f"pool.row_{name}", [rows], column.shape)
+        head = within(state, "pool.head", -1, rows - 1)
+        linked = np.sort(np.concatenate([head, state["pool.row_next"], [spare]]))
+        same("pool.row_next", np.arange(rows), linked[np.searchsorted(linked, 0) :])
 
 
 class VisiblePlacements:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from ray_sim.engine.placements import State
+from ray_sim.engine.state_checks import same, within
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import Recorder, events_per_instant, new_recorder
+from ray_sim.kernels.core.arrays import EVENT_NAMES, ROLE_NAMES, Recorder, events_per_instant, new_recorder
 from ray_sim.kernels.handle import handle
+from ray_sim.model.units import NEVER_US
 
 _FEWEST = 1 << 16
 
@@ -22,6 +24,13 @@ class Recording:
         self.bound = events_per_instant(n_jobs, world.event_bound, outages=len(world.outages.time) > 0)
         """Room that an instant may need."""
         self._shape = (self.bound + max(3 * n_jobs, _FEWEST), max(2 * n_jobs, _FEWEST), n_resources)
+        self._last = {
+            "kind": len(EVENT_NAMES) + len(world.facts.event_names) - 1,
+            "job": n_jobs - 1,
+            "server": len(world.cluster) - 1,
+            "role": len(ROLE_NAMES) - 1,
+        }
+        """Largest values of columns of numbers and codes, whose smallest is -1 for none."""
         self._full: list[Recorder] = []
         self._begin()
 
@@ -63,6 +72,12 @@ class Recording:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
+        for name, last in self._last.items():
+            within(state, name, 0 if name == "kind" else -1, last)
+        events, lines = within(state, "size", 0, NEVER_US).tolist()
+        for name in Recorder._fields[:-1]:
+            shape = [lines if name.startswith("line_") else events, *getattr(self.current, name).shape[1:]]
+            same(name, shape, state[name].shape)
         self._full = [Recorder(**{name: state[name].copy() for name in Recorder._fields})]
         self._begin()
 

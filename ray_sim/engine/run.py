@@ -64,7 +64,7 @@ def run_world(
         return build_result(world, run_compiled(world, order, progress, stopping), trim)
     saved = None if keeper is None else keeper.load()
     fleet = fleet_of(world, sites, always=sites > 1 and loop == "general")
-    with fitting(saved):
+    with fitting(saved, policy):
         run = GeneralRun(world, policy, seed=seed, fleet=fleet, saved=saved)
         _carry_through(run, len(world.table), progress, keeper)
         return run.result(trim, reason)

@@ -12,8 +12,19 @@ from ray_sim.engine.recording import Recording
 from ray_sim.engine.since_last_decision import SinceLastDecision
 from ray_sim.engine.sites.fleet import Fleet
 from ray_sim.engine.sites.site import Commands
+from ray_sim.engine.state_checks import all_within, check_heaps, same, sorted_indices, within
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import Calendar, Changes, Ledger, new_calendar, new_ledger
+from ray_sim.kernels.core.arrays import (
+    EVICTED,
+    FUTURE,
+    RUNNING,
+    WAITING,
+    Calendar,
+    Changes,
+    Ledger,
+    new_calendar,
+    new_ledger,
+)
 from ray_sim.kernels.core.run_steps import Books
 from ray_sim.kernels.handle import handle
 from ray_sim.model.units import IntArray
@@ -116,8 +127,22 @@ class RunCore:
             "reason_texts": np.frombuffer("".join(self.reasons.values()).encode(), dtype=np.uint8),
         }
 
+    def _check(self, state: Mapping[str, np.ndarray]) -> None:
+        """Refuse numbers out of range, and counts and a calendar that do not follow from the ledger."""
+        ledger, since, jobs = part(state, "ledger"), part(state, "since_last_decision"), len(self.named)
+        status = within(ledger, "status", FUTURE, EVICTED)
+        lost = ledger.pop("lost")  # of a preempted chunk it may be below 0, by what it owes
+        all_within({**ledger, "lost": np.abs(lost)})
+        same("ledger.checkpoint_us", self.ledger.checkpoint_us, ledger["checkpoint_us"])
+        same("counts", [np.sum(status == WAITING), np.sum(status == RUNNING)], state["counts"])
+        check_heaps(part(state, "calendar"), ledger["finish"], np.zeros(1, dtype=np.int64))
+        for name in vars(self.since_last_decision):
+            sorted_indices(since, name, len(self.after) if name == "changed_servers" else jobs)
+        within({"reasons": state["reasons"][:, 0]}, "reasons", 0, jobs - 1)
+
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state of the same world."""
+        self._check(state)
         for group, name in ((self.ledger, "ledger"), (self.calendar, "calendar")):
             saved = part(state, name)
             for field, array in group._asdict().items():

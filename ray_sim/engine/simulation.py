@@ -26,11 +26,12 @@ from ray_sim.engine.result import Outcome, build_result
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.since_last_decision import NOTHING, SinceLastDecision
 from ray_sim.engine.sites.fleet import Fleet, fleet_of
+from ray_sim.engine.state_checks import same, within
 from ray_sim.engine.validation import check_decision
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import LEVEL, NEVER, RUNNING, Outages
+from ray_sim.kernels.core.arrays import FUTURE, LEVEL, NEVER, RUNNING, Outages
 from ray_sim.kernels.core.job_transitions import reject
 from ray_sim.kernels.core.record import add_event, add_line
 from ray_sim.kernels.core.run_steps import next_job_event, submit_jobs
@@ -367,3 +368,23 @@ class Simulation:
             self._policy.restore(part(state, "policy"))
         *scalars, self._idle = (int(value) for value in state["scalars"])
         self._now, self._next_job, self._review, self._last_slot, self._repeats, self._next_outage = scalars
+        self._check_times()
+
+    def _check_times(self) -> None:
+        """Refuse a restored state in which something is due that was before, or not due that has happened."""
+        world, core, now = self._full_world, self._core, self._now
+        figures = {
+            "now": (now, -1, NEVER),
+            "review": (self._review, now + 1, NEVER),
+            "last slot": (self._last_slot, -1, max(now, 0) // (world.slot_us or 1)),
+            "repeats": (self._repeats, 0, _MOST_REPEATS + len(world.table)),
+            "idle": (self._idle, 0, MOST_IDLE),
+            "next event of sites": (core.fleet.next_us, now, NEVER),
+            "next event of jobs": (self._kind.next_us, now, NEVER),
+        }
+        for name, (found, low, high) in figures.items():
+            within({name: np.array(found)}, name, low, high)
+        within({"finish": core.ledger.finish[core.scheduled]}, "finish", now, NEVER)
+        passed = [int(np.searchsorted(times, now, "right")) for times in (self._submit_us, self._outage_us)]
+        same("next job and next outage", passed, [self._next_job, self._next_outage])
+        same("ledger.status", core.ledger.status != FUTURE, np.arange(len(world.table)) < self._next_job)

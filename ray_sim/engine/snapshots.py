@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.placements import State
-from ray_sim.model.errors import InvalidInputError, failure_text
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, RunFailedError, failure_text
 
 
 class UnfitSnapshotError(InvalidInputError):
     """A snapshot that no run of this scenario has kept."""
+
+
+_OF_ENGINE = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
 
 
 class Keeper(Protocol):
@@ -36,11 +40,16 @@ def stopped_text(ended: int, jobs: int) -> str:
 
 
 @contextmanager
-def fitting(saved: State | None) -> Iterator[None]:
-    """Convert a failure of the engine in a run from a snapshot: with values of its own it does not fail."""
+def fitting(saved: State | None, policy: Policy) -> Iterator[None]:
+    """Convert a failure of a run from a snapshot, of the engine or of a policy of ours.
+
+    With values of their own they do not fail. A user's policy may, so its failures stay as they are.
+    """
+    ours = type(policy).__module__.startswith("ray_sim.")
+    of_policy = (RunFailedError, InvalidScenarioError) if ours else ()
     try:
         yield
-    except (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError) as failure:
+    except (*_OF_ENGINE, *of_policy) as failure:
         if saved is None:
             raise
         raise UnfitSnapshotError(f"does not fit this run ({failure_text(failure)})") from failure

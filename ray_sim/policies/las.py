@@ -101,6 +101,10 @@ class Las(Policy):
     wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.REVIEW | Wake.SERVER_CHANGE
     sees: frozenset[str] = frozenset({"attained_service"})
 
+    unchanging: ClassVar[frozenset[str]] = frozenset(
+        {"_gpu_limits", "_core_limits", "_limits", "_rate", "_restart_us", "_knob"}
+    )
+
     def __init__(
         self,
         placement: str = "consolidate",

@@ -19,7 +19,7 @@ chunked jobs          ChunkedPolicy, ChunkedContext, ChunkedView, ChunkedDecisio
 announced jobs        AnnouncedPolicy, AnnouncedContext, AnnouncedView, AnnouncedDecision, Launches, Charges,
                       Statements, Outlooks, StatementBounds, signals, longest_rounds,
                       statements_in_rounds, Quotes, Refusal, AuditedJobs, MechanismRecord
-state and loops       State, kernel
+state and loops       State, within, all_within, sorted_indices, kernel
 ====================  ===========================================================================
 """
 
@@ -68,6 +68,9 @@ if TYPE_CHECKING:
     from ray_sim.engine.placements import State as State
     from ray_sim.engine.placements import VisiblePlacements as VisiblePlacements
     from ray_sim.engine.policy_context import PolicyContext as PolicyContext
+    from ray_sim.engine.state_checks import all_within as all_within
+    from ray_sim.engine.state_checks import sorted_indices as sorted_indices
+    from ray_sim.engine.state_checks import within as within
     from ray_sim.engine.view import View as View
     from ray_sim.engine.visible_columns import WHOLE_TRACE as WHOLE_TRACE
     from ray_sim.engine.visible_columns import JobColumns as JobColumns

@@ -10,11 +10,12 @@ import numpy as np
 
 from ray_sim.engine.actors.site_link import SiteLink, named
 from ray_sim.engine.placements import State, part
-from ray_sim.engine.sites.fleet import join_states
+from ray_sim.engine.sites.fleet import join_states, sequence_of
 from ray_sim.engine.sites.routing import Routing
 from ray_sim.engine.sites.site import Commands, SiteFacts
 from ray_sim.engine.sites.site_actor import SiteActor
 from ray_sim.engine.sites.site_queries import Query, join
+from ray_sim.engine.state_checks import within
 from ray_sim.engine.world import World
 from ray_sim.model.units import NEVER_US, IntArray
 
@@ -136,10 +137,11 @@ class RayFleet:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue a new fleet from the arrays of `state`; as many sites as then."""
+        sequence = sequence_of(state, len(self._links))
         for i, link in enumerate(self._links):
-            link.restore(part(state, str(i)), int(state["sequence"][i]))
+            link.restore(part(state, str(i)), sequence[i])
         self._routing.restore(part(state, "routing"))
-        self._next = state["next"].tolist()
+        self._next = within(state, "next", 0, NEVER_US).tolist()
 
     def close(self) -> None:
         """End the actors of the sites."""

@@ -13,6 +13,7 @@ from ray_sim.engine.sites.part import EMPTY_PART, NO_EVENTS
 from ray_sim.engine.sites.routing import Routing
 from ray_sim.engine.sites.site import Commands, Site, SiteFacts
 from ray_sim.engine.sites.site_queries import Query, join
+from ray_sim.engine.state_checks import same, within
 from ray_sim.engine.world import World
 from ray_sim.model.units import NEVER_US, IntArray
 
@@ -124,8 +125,15 @@ class LocalFleet:
         for i, site in enumerate(self.sites):
             site.restore(part(state, str(i)))
         self._routing.restore(part(state, "routing"))
-        self._sequence = state["sequence"].tolist()
-        self._next = state["next"].tolist()
+        self._sequence = sequence_of(state, len(self.sites))
+        self._next = within(state, "next", 0, NEVER_US).tolist()
+
+
+def sequence_of(state: Mapping[str, np.ndarray], sites: int) -> list[int]:
+    """Numbers of the last requests to the sites of a fleet, in a state; as each site says."""
+    same("sequence", [int(state[f"{i}.sequence"][0]) for i in range(sites)], state["sequence"])
+    sequence: list[int] = within(state, "sequence", 0, NEVER_US).tolist()
+    return sequence
 
 
 def join_states(

@@ -11,10 +11,11 @@ import numpy as np
 from ray_sim.engine.placements import Placements, State, nothing_for, part
 from ray_sim.engine.sites.part import NO_EVENTS, PartCommands, PartFacts
 from ray_sim.engine.sites.site_queries import Query
+from ray_sim.engine.state_checks import within
 from ray_sim.kernels.core.arrays import Changes, Outages, WorldArrays
 from ray_sim.kernels.core.outages import set_available
 from ray_sim.model.errors import RunFailedError
-from ray_sim.model.units import BoolArray, IntArray
+from ray_sim.model.units import NEVER_US, BoolArray, IntArray
 
 if TYPE_CHECKING:
     from ray_sim.engine.world import World
@@ -145,5 +146,5 @@ class Site:
         """Continue from a state; the last answer is kept for a repeated request."""
         self.placements.restore(part(state, "placements"))
         self._part.restore(part(state, "part"))
-        self._sequence = int(state["sequence"][0])
+        self._sequence = int(within(state, "sequence", 0, NEVER_US)[0])
         self._answer = (state["answer"].copy(), self._part.next_us)

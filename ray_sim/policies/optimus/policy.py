@@ -54,7 +54,9 @@ from ray_sim.policy_api import (
     State,
     Streams,
     Wake,
+    all_within,
     allocation_changes,
+    sorted_indices,
 )
 
 _MOST_WORKERS = 2**20
@@ -244,6 +246,8 @@ class Optimus(ElasticPolicy):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
+        sorted_indices(state, "job", len(self._world.jobs.submit_us))
+        all_within({name: state[name] for name in ("epochs", "seen", "seen_pairs", "changed_us")})
         self._known = Knowledge(**{name: state[name].copy() for name in Knowledge._fields})
         self._counts = state["counts"].copy()
 

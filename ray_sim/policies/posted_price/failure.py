@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,7 +30,7 @@ from ray_sim.model.statement import NEVER_ROUND
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 from ray_sim.policies.posted_price.failure_kernels import JobRows, PointRows, narrow, settle
 from ray_sim.policies.posted_price.planner import PlannedJob
-from ray_sim.policy_api import State
+from ray_sim.policy_api import State, all_within, within
 
 MOST_ESTIMATES = 250_000_000
 """Most failure estimates of one job: 2 GB."""
@@ -161,9 +162,24 @@ class FailureOracle(ABC):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a snapshot of an oracle of equal parameters."""
+        self._check(state)
         self._round, self._count, self._points_used = state["counts"].tolist()
         points = PointRows(*(state[f"point_{name}"].copy() for name in PointRows._fields))
         self._set_rows(JobRows(*(state[name].copy() for name in JobRows._fields)), points)
+
+    def _check(self, state: Mapping[str, np.ndarray]) -> None:
+        """Refuse columns of several lengths, and points of a job that are not between its first and last."""
+        rows, used = len(state["job"]), len(state["point_start"])
+        within(state, "counts", 0, np.array([NEVER_ROUND, rows, used]))
+        within(state, "arrived", 0, 1)
+        within(state, "last", 0, state["counts"][2])
+        for low, high in pairwise(("last", "high", "low", "first")):
+            within(state, high, 0, state[low])
+        for names, length in ((JobRows._fields, rows), ([f"point_{k}" for k in PointRows._fields], used)):
+            all_within({name: state[name] for name in names})
+            for name in names:
+                within({name: np.array(state[name].shape)}, name, length, length)
+        within(state, "point_duration", 0, self._longest)
 
     def _go_to(self, round_: int) -> None:
         """Forget the rounds before this one."""

@@ -23,6 +23,7 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 from ray_sim.policies.posted_price.planner import PlannedJob
+from ray_sim.policy_api import within
 
 MOST_ROUNDS = 50_000_000
 """Most rounds of a run; a menu takes 16 bytes for each."""
@@ -116,7 +117,7 @@ class Menu(ABC):
 
     def restore(self, state: Mapping[str, IntArray]) -> None:
         """Continue from a `state`."""
-        self.booked[:] = state["booked"]
+        self.booked[:] = within(state, "booked", 0, NEVER_ROUND)
         self._price[:] = self.priced(0, self.booked)
 
 

@@ -15,7 +15,7 @@ from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 from ray_sim.policies.posted_price.menu import Menu
 from ray_sim.policies.posted_price.planner import Launch, PlannedJob, Planner, new_launch, rounds_touched
-from ray_sim.policy_api import State, Statements
+from ray_sim.policy_api import State, Statements, all_within, within
 
 
 class PlanBook:
@@ -176,6 +176,9 @@ class PlanBook:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
+        all_within({name: state[name] for name in self._kept if name != "signal"}, -1)
+        within(state, "refusal", 0, max(Refusal))
+        within({"planned": state["scalars"][:1]}, "planned", 0, len(self.start))
         for name, array in self._kept.items():
             array[:] = state[name]
         self._overrun = state["overrun"].copy()

@@ -21,7 +21,7 @@ from ray_sim.policies.posted_price.failure_kernels import (
     sampled_failures,
 )
 from ray_sim.policies.posted_price.planner import PlannedJob
-from ray_sim.policy_api import State
+from ray_sim.policy_api import State, within
 
 
 def sample_count(oracle_error: str, mu: float, triples: int, budget: float) -> int:
@@ -90,6 +90,16 @@ class SampledFailure(FailureOracle):
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a snapshot; see `FailureOracle.restore`."""
         super().restore(state)
+        rows, paths, starts = len(self._jobs.job), len(self._paths.peak), self._points.start
+        within(state, "load", 0, np.iinfo(np.int32).max)
+        within(state, "chosen", -1, (self._jobs.last - self._jobs.first - 1)[:, None])
+        within(state, "peak", 0, np.iinfo(np.int32).max)
+        width = ring_size(len(state["load"]))
+        shapes = {"load": (width, paths), "chosen": (rows, paths), "peak": (paths,)}
+        for name, shape in shapes.items():
+            within({name: np.array(state[name].shape)}, name, np.array(shape), np.array(shape))
+        ends = np.where(starts < NEVER_ROUND, starts + self._points.duration, 0)
+        within({"point_start": ends}, "point_start", 0, self._round + width)
         self._set_paths(*(state[name].copy() for name in ("chosen", "load", "peak")))
 
     def _go_to(self, round_: int) -> None:

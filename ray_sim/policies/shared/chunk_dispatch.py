@@ -47,6 +47,10 @@ class ChunkPolicy(ChunkedPolicy):
     sees: frozenset[str] = frozenset({"chunk_profile", "worker_load"})
     slotted: ClassVar[bool] = True
 
+    unchanging: ClassVar[frozenset[str]] = frozenset(
+        {"_worker_partition", "_worker_offer", "_clouds", "_cloud_server", "_best_slot"}
+    )
+
     overtake = True
     """Whether chunks preempt those behind them in the queue."""
 

@@ -39,6 +39,7 @@ from ray_sim.policy_api import (
     Streams,
     Wake,
     allocation_changes,
+    within,
 )
 from ray_sim.solvers.planning.market import Market
 from ray_sim.solvers.planning.prices import Constants, MarketCapacity
@@ -277,6 +278,10 @@ class Planned(ElasticPolicy):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
+        counts = (len(self._admitted), self._slots, len(self._world.server_partition), NEVER_US, NEVER_US)
+        within(state, "plans", 0, np.array(counts) - 1)
+        for i, priced in enumerate(self._sold.markets):
+            within(state, f"load.{i}", 0, priced.market.cluster.capacity)
         self._sold.booked = BookedPlans(state["plans"].copy())
         self._admitted[:] = state["admitted"]
         self._renewal.short[:] = state["short"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.policy_api import State
+from ray_sim.policy_api import State, all_within
 from ray_sim.solvers.planning.schedule import Outcome, Schedule
 
 
@@ -42,5 +42,6 @@ class PlanObjectives:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
+        all_within({name: np.abs(state[name]) for name in ("earned", "objectives")})
         self._earned[:] = state["earned"]
         self._rows = state["objectives"].copy()

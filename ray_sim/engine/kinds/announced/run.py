@@ -17,6 +17,7 @@ from ray_sim.engine.kinds.announced.view import AnnouncedContext, AnnouncedSourc
 from ray_sim.engine.kinds.rigid.run import RigidRun
 from ray_sim.engine.placements import State
 from ray_sim.engine.run_core import RunCore
+from ray_sim.engine.state_checks import sorted_indices, within
 from ray_sim.engine.wake import NO_WAKE, Wake
 from ray_sim.kernels.core.arrays import COMPLETED, EVENT_NAMES, RUNNING, WAITING
 from ray_sim.kernels.core.record import add_event
@@ -189,7 +190,12 @@ class AnnouncedRun(RigidRun):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
-        self._next, self._came = int(state["next"][0]), state["came"].astype(np.int64)
+        super().restore(state)
+        within(state, "due_us", -1, NEVER_US)
+        within(state, "fate", 0, len(Fate) - 1)
+        within(state, "price", 0, NEVER_US)
+        self._next = int(within(state, "next", 0, len(self._come))[0])
+        self._came = sorted_indices(state, "came", len(self._come)).astype(np.int64)
         for name, array in self._kept.items():
             array[:] = state[name]
 

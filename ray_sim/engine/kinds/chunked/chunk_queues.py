@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ray_sim.engine.placements import State, part
+from ray_sim.engine.state_checks import UnfitStateError, all_within, same, within
 from ray_sim.kernels.chunked.commands import add_rows, drop_rows, resume, set_keys, set_ps
 from ray_sim.kernels.chunked.increments import (
     Candidates,
@@ -21,9 +22,11 @@ from ray_sim.kernels.chunked.instants import advance
 from ray_sim.kernels.chunked.queue_state import (
     DONE,
     EVENTS,
+    QUEUED,
     ROWS,
     RUNNING,
     SERVED,
+    UPLOADING,
     ChunkRows,
     Queues,
     new_queues,
@@ -234,8 +237,26 @@ class ChunkQueues:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
+        self._check(state)
         self._gone, self._ended = state["gone"].copy(), state["ended"].copy()
         self._build(state, max(_FEWEST, 2 * len(state["rows.job"])))
+
+    def _check(self, state: Mapping[str, np.ndarray]) -> None:
+        """Refuse numbers out of range, rows that lack a column, and queues and workers that cannot be."""
+        rows, on_demand, jobs = part(state, "rows"), self._on_demand, self._n_jobs
+        all_within({name: column for name, column in rows.items() if name != "key"})
+        for name, column in rows.items():
+            same(f"rows.{name}", rows["job"].shape, column.shape)
+        phase, now_us = within(rows, "phase", UPLOADING, RUNNING), within(state, "clock", 0, NEVER_US)[0]
+        worker = within(rows, "worker", 0, len(on_demand) - 1)
+        most = {"job": jobs - 1, "overtakes": 1, "owed": rows["left"], "anchor": now_us, "since": now_us}
+        for name, high in most.items():
+            within(rows, name, 0, high)
+        for name, count in (("holds_ps", jobs), ("ended", jobs), ("gone", len(on_demand))):
+            within(state, name, 0, count - 1)
+        served = np.bincount(worker[phase >= SERVED], minlength=len(on_demand))
+        if (on_demand[worker] & (phase == QUEUED)).any() or (served > 1)[~on_demand].any():
+            raise UnfitStateError("rows.phase: a chunk waits for a worker of its own, or two have one worker")
 
     def _build(self, state: Mapping[str, np.ndarray], room: int) -> None:
         self._now_us = int(state["clock"][0])

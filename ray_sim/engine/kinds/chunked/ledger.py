@@ -16,6 +16,7 @@ from ray_sim.engine.kinds.chunked.site_part import ChunkCommands, JobValues
 from ray_sim.engine.kinds.chunked.slot_rounding import SlotRounding
 from ray_sim.engine.placements import Placements, State, nothing_for, part
 from ray_sim.engine.sites.site import Commands
+from ray_sim.engine.state_checks import all_within, same, within
 from ray_sim.kernels.chunked.chunk_events import COMPLETE, EVENT_LEFT, EVENT_WORKER, LOST
 from ray_sim.kernels.chunked.chunk_ledger import Chunked, book_events, new_chunked, note_stall
 from ray_sim.kernels.chunked.queue_state import ChunkRows
@@ -213,7 +214,15 @@ class ChunkLedger:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
-        self.jobs = Chunked(**{name: array.copy() for name, array in part(state, "jobs").items()})
+        jobs, chunks = part(state, "jobs"), self.facts.chunks
+        all_within(jobs)
+        within(jobs, "left", 0, chunks)
+        for name in ("undispatched", "served", "in_slots", "running"):
+            within(jobs, name, 0, jobs["left"])
+        unsent = np.bincount(np.repeat(np.arange(len(chunks)), chunks), ~state["dispatched"], len(chunks))
+        same("jobs.undispatched", unsent, jobs["undispatched"])
+        within(state, "used", 0, NEVER)
+        self.jobs = Chunked(**{name: array.copy() for name, array in jobs.items()})
         self.rounding.restore(part(state, "rounding"))
         self.dispatched[:] = state["dispatched"]
         self.used[:] = state["used"]

@@ -23,6 +23,7 @@ from ray_sim.engine.kinds.rigid.run import RigidRun
 from ray_sim.engine.placements import State, nothing_for
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
+from ray_sim.engine.state_checks import same
 from ray_sim.engine.wake import NO_WAKE, Wake
 from ray_sim.kernels.chunked.chunk_ledger import rest
 from ray_sim.kernels.core.arrays import COMPLETED, LOSE, PARAMETER_SERVER, Ledger, Outages
@@ -183,4 +184,5 @@ class ChunkedRun(RigidRun):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
+        same("calendar.size", [0], self._core.calendar.size)  # sites have the calendars
         self._ledger.restore(state)

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ray_sim.engine.placements import State
+from ray_sim.engine.state_checks import FINITE, within
 from ray_sim.kernels.elastic.colocation import (
     MOST_PARTS,
     PARTS,
@@ -129,8 +130,9 @@ class RunColocation:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state, before all jobs are noted anew."""
-        self._changed = int(state["changed"][0])
-        self._bandwidth[:] = state["bandwidth"]
+        most = 0 if self._changes is None else len(self._changes)
+        self._changed = int(within(state, "changed", 0, most)[0])
+        self._bandwidth[:] = within(state, "bandwidth", 1 / FINITE, FINITE)
         self.links[:] = 1.0 / self._bandwidth
 
 

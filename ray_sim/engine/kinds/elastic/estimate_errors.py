@@ -10,6 +10,7 @@ from ray_sim.engine.decision import Decision
 from ray_sim.engine.infeasibility_text import job_name
 from ray_sim.engine.kinds.elastic.decision import Estimates
 from ray_sim.engine.placements import State
+from ray_sim.engine.state_checks import all_within, same
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import RUNNING, WAITING, Ledger
 from ray_sim.model.errors import InfeasibleDecisionError
@@ -74,6 +75,9 @@ class EstimateErrors:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
+        all_within(state)
+        for name in ("total", "known"):
+            same(name, [len(state["time_us"]), 2], state[name].shape)
         self._time_us = state["time_us"].tolist()
         self._total, self._known = list(state["total"].copy()), list(state["known"].copy())
 

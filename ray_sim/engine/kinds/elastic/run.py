@@ -21,6 +21,7 @@ from ray_sim.engine.kinds.elastic.weighted_time import PsImbalance, WeightedTime
 from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
 from ray_sim.engine.placements import State, part
 from ray_sim.engine.run_core import RunCore
+from ray_sim.engine.state_checks import all_within
 from ray_sim.engine.wake import NO_WAKE, Wake
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING
 from ray_sim.kernels.core.progress import work_left_of
@@ -344,6 +345,7 @@ class ElasticRun(RigidRun):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
+        all_within({name: state[name] for name in ("strikes", *_CHANGING)})
         self._strikes = int(state["strikes"][0])
         for name in _CHANGING:  # the progress rule reads these very arrays
             getattr(self._training, name)[:] = state[name]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ray_sim.engine.placements import State
+from ray_sim.engine.state_checks import all_within
 from ray_sim.kernels.core.arrays import Ledger
 from ray_sim.kernels.core.progress import executed_of
 from ray_sim.kernels.core.run_steps import Books
@@ -51,6 +52,7 @@ class WeightedTime:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
+        all_within(state)
         self._weight[:] = state["weight"]
         self._booked_us[:] = state["booked_us"]
         self.weighted_us[:] = state["weighted_us"]

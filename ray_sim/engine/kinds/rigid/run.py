@@ -15,6 +15,7 @@ from ray_sim.engine.placements import State, nothing_for
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
+from ray_sim.engine.state_checks import same
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import NO_WAKE, Wake
 from ray_sim.kernels.core.arrays import RUNNING, Changes, Ledger, Outages
@@ -216,4 +217,7 @@ class RigidRun:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """The core has all there is; it is restored before."""
+        running = np.flatnonzero(self._core.ledger.status == RUNNING)
+        same("calendar.heap", running, np.sort(self._core.scheduled))
+        same("placements.pool.head", running, np.flatnonzero(self._core.placements.pool.head >= 0))
         self._disturbed_by(np.arange(len(self._core.world.table)))

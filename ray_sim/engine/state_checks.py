@@ -1,0 +1,82 @@
+"""Checks of the values of a saved state, called where states are restored, before a kernel reads them.
+
+A state's names, types and shapes are compared by `ray_sim.model.array_file.misfit`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.units import NEVER_US, IntArray
+
+FINITE = sys.float_info.max
+"""Upper bound of finite numbers."""
+
+
+class UnfitStateError(InvalidInputError, ValueError):
+    """A state with values that no run leads to."""
+
+
+def within(
+    state: Mapping[str, np.ndarray], name: str, low: float | np.ndarray, high: float | np.ndarray
+) -> np.ndarray:
+    """An array of a state, whose values are all from ``low`` to ``high``, numbers or one for each value.
+
+    Raises
+    ------
+    UnfitStateError : a value is not, or is NaN
+    """
+    array = state[name]
+    wrong = ~((array >= low) & (array <= high))
+    if wrong.any():
+        low, high, found = (np.broadcast_to(each, wrong.shape)[wrong][0] for each in (low, high, array))
+        raise UnfitStateError(f"{name}: expected {low} to {high}, found {found}")
+    return array
+
+
+def all_within(state: Mapping[str, np.ndarray], low: int = 0) -> None:
+    """Refuse numbers of a state below ``low``, and above `NEVER_US` if whole, else that are not finite."""
+    for name, array in state.items():
+        if array.dtype.kind in "iu":
+            within(state, name, low, NEVER_US)
+        elif array.dtype.kind == "f":
+            within(state, name, low, FINITE)
+
+
+def same(name: str, expected: Sequence[int] | np.ndarray, found: Sequence[int] | np.ndarray) -> None:
+    """Refuse values that do not follow from the rest of a state."""
+    if not np.array_equal(expected, found):
+        raise UnfitStateError(f"{name}: does not follow from the rest of the state")
+
+
+def sorted_indices(state: Mapping[str, np.ndarray], name: str, count: int) -> np.ndarray:
+    """An array of a state that has increasing numbers below ``count``."""
+    indices = within(state, name, 0, count - 1)
+    same(name, np.unique(indices), indices)
+    return indices
+
+
+def check_heaps(state: Mapping[str, np.ndarray], key: IntArray, base: IntArray) -> IntArray:
+    """Check indexed heaps, slices of ``heap`` from ``base`` on; returns (n, 2) heap and job of each place.
+
+    See `ray_sim.kernels.core.heap`: each job is in at most one of them, once, where its position says, and no
+    job precedes its parent by (key, job).
+    """
+    heap, jobs = state["heap"], len(key)
+    size = within(state, "size", 0, np.diff(base, append=jobs))
+    of = np.repeat(np.arange(len(size)), size)
+    place = np.arange(len(of)) - np.repeat(np.cumsum(size) - size, size)
+    used: IntArray = heap[base[of] + place]
+    within({"heap": used}, "heap", 0, jobs - 1)
+    position = np.full(jobs, -1)
+    position[used] = place
+    same("position", position, state["position"])
+    above = heap[base[of] + np.maximum(place - 1, 0) // 2]
+    ordered = (key[above] < key[used]) | ((key[above] == key[used]) & (above < used)) | (place == 0)
+    if len(np.unique(used)) < len(used) or not ordered.all():
+        raise UnfitStateError("heap: has a job twice, or before one that precedes it")
+    return np.stack([of, used], axis=1)
