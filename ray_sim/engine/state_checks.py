@@ -44,7 +44,7 @@ def all_within(state: Mapping[str, np.ndarray], low: int = 0) -> None:
         if array.dtype.kind in "iu":
             within(state, name, low, NEVER_US)
         elif array.dtype.kind == "f":
-            within(state, name, low, FINITE)
+            within(state, name, low, float(np.finfo(array.dtype).max))
 
 
 def same(name: str, expected: Sequence[int] | np.ndarray, found: Sequence[int] | np.ndarray) -> None:

@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ray_sim.engine.state_checks import FINITE, all_within, same, within
 from ray_sim.environments.episodes import Episode
 from ray_sim.learning.collection import Collected, Collection, Collectors, Guide, Steps, Unit
-from ray_sim.learning.curves import Curves, Point
+from ray_sim.learning.curves import PHASES, Curves, Point
 from ray_sim.learning.replay import ReplayBatch
 from ray_sim.learning.returns import common_errors, lambda_returns, rewards
 from ray_sim.learning.reward_model import RewardModel, model_arrays, model_of
@@ -28,6 +29,7 @@ from ray_sim.learning.training_plan import TrainingPlan
 from ray_sim.learning.update import Learner, UpdateLosses
 from ray_sim.learning.validation import mean_jct_s
 from ray_sim.model.streams import Streams
+from ray_sim.model.units import NEVER_US
 from ray_sim.policies.harmony.architecture import F32
 
 HELD_OUT = 5
@@ -211,6 +213,18 @@ class Trainer:
 
     def restore(self, state: Arrays) -> None:
         """Continue from a `state` of a training with the same plan."""
+        rounds, types = len(state["curves.round"]), len(self._setting.collection.models)
+        within({"rounds": np.array(rounds)}, "rounds", 0, self._plan.rounds)
+        same("curves.round", np.arange(rounds), state["curves.round"])
+        within(state, "curves.phase", 0, len(PHASES) - 1)
+        within(state, "curves.samples", 0, NEVER_US)
+        for name, high in (("best_round", rounds - 1), ("best_jct_s", FINITE), ("measured.tasks", NEVER_US)):
+            if name in state:
+                within(state, name, 0, high)
+        if "measured.kind" in state:
+            within(state, "measured.kind", -1, types - 1)
+        for name in ("model", "best"):
+            all_within({key: np.abs(array) for key, array in _under(name, state).items()})
         self._learner.restore(_under("learner", state))
         self.curves = Curves.of(_under("curves", state))
         self._model_error = float(state["model_error"])

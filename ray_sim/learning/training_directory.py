@@ -25,6 +25,7 @@ from ray_sim.experiments.results.result_files import checksummed_json
 from ray_sim.experiments.results.training_files import CURVES, FORMAT, TRAINING
 from ray_sim.experiments.run_identity import versions
 from ray_sim.learning.trainer import Setting, Trainer
+from ray_sim.learning.update import TrainingDivergedError
 from ray_sim.model.array_file import arrays_sha256, misfit, read_arrays
 from ray_sim.model.errors import InvalidInputError, failure_text
 from ray_sim.policies.harmony.architecture import F32
@@ -104,7 +105,10 @@ class TrainingDirectory:
             if (difference := misfit(state, trainer.state())) is not None:
                 raise ValueError(difference)
             trainer.restore(state)
-        except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as failure:
+        except (
+            *(ArithmeticError, LookupError, RuntimeError, TypeError, ValueError),
+            TrainingDivergedError,
+        ) as failure:
             raise InvalidInputError(f"{path}: {_DAMAGED} ({failure_text(failure)})") from failure
 
     def save(self, trainer: Trainer) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ray_sim.agents.features import ACTION_MASK
+from ray_sim.engine.state_checks import all_within, same, within
 from ray_sim.learning.baseline import MovingAverage
 from ray_sim.learning.loss import (
     entropies,
@@ -183,7 +184,8 @@ class Learner:
         return found
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a `state`."""
+        """Continue from a `state`; it fits if the losses of the next step can be computed from it."""
+        all_within({name: np.abs(array) for name, array in state.items()})
         self.steps = int(state["steps"])
         self._baseline.restore(state["baseline"])
         for name, network, optimiser in self._parts():
@@ -197,9 +199,13 @@ class Learner:
         self._replay.forget()
         if "replay.action" in state:
             observations = {name: state[f"replay.{name}"] for name in ENTRIES}
+            within(state, "replay.action", 0, observations[ACTION_MASK].shape[1] - 1)
             self._replay.put(
                 ReplayBatch(observations, *(state[f"replay.{name}"] for name in ReplayBatch._fields[1:]))
             )
+            lengths = [len(array) for name, array in state.items() if name.startswith("replay.")]
+            same("replay", [len(self._replay)] * len(lengths), lengths)
+            self.check()
 
     def _parts(self) -> Iterator[tuple[str, Network, torch.optim.Optimizer]]:
         yield "policy", self.policy, self._optimisers[0]

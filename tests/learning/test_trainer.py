@@ -174,8 +174,15 @@ def test_learners_go_on_from_their_state(tmp_path: Path) -> None:
     setting = setting_of(parsed(tmp_path))
     one, collectors = Trainer(setting), LocalCollectors(setting.collection)
     one.do_round(collectors)
-    other = Trainer(setting)
-    other.restore(one.state())
+    other, state = Trainer(setting), one.state()
+    for name in ("curves.phase", "learner.replay.action", "learner.replay.returns"):
+        wrong = {
+            **state,
+            name: state[name] - np.inf if state[name].dtype.kind == "f" else state[name] + 10**6,
+        }
+        with pytest.raises(ValueError, match=f"{name.removeprefix('learner.')}: expected"):
+            Trainer(setting).restore(wrong)
+    other.restore(state)
     assert isinstance(one._learner, Learner)
     for trainer in (one, other):
         trainer.do_round(collectors)
