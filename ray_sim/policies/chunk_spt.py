@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+
 from ray_sim.policies.shared.chunk_dispatch import PREEMPT, LeastLoaded
 from ray_sim.policy_api import Parameter
 
@@ -25,3 +27,11 @@ class ChunkSpt(LeastLoaded):
     def key(self, length_us: int) -> int:
         """Return the chunk's whole length on its worker, in microseconds; the smallest key is first."""
         return length_us
+
+    def warnings(self) -> list[str]:
+        """Warn if all chunks of two or more jobs are as long on every worker slot."""
+        jobs, slots = np.arange(len(self._world.jobs.submit_us)), self._world.workers
+        lengths_us = self._world.chunk_us(jobs[:, None], slots.of_kind[None, :])
+        if len(jobs) < 2 or len(np.unique(lengths_us)) > 1:
+            return []
+        return [f"all {len(jobs):,} jobs rank equal: the policy's order put no job before another"]

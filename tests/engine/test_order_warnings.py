@@ -16,6 +16,7 @@ from ray_sim.engine.run import Loop
 from ray_sim.engine.world import World
 from ray_sim.model.units import IntArray
 from ray_sim.policy_api import PolicyContext, PriorityPolicy
+from tests.chunk_worlds import TWO, ChunkJob, chunk_world
 from tests.worlds import DOWN, UP, Change, Job, availability, cluster_of, job_table, replay, world_of
 
 LOOPS: list[Loop] = ["auto", "general"]
@@ -103,3 +104,10 @@ def test_elastic_jobs_of_equal_run_times_are_told_too(policy: str) -> None:
     text = f"all 6 jobs rank equal: {NONE_RANKED}"
     assert text in warnings_of(with_jobs(world, equal), policy, "auto")
     assert text not in warnings_of(world, policy, "auto")
+
+
+@pytest.mark.parametrize(("last", "expected"), [(5, ALL_EQUAL), (4, [])])
+def test_shortest_chunk_first_among_chunks_of_one_length_says_so(last: int, expected: list[str]) -> None:
+    jobs = [ChunkJob(at, 2, chunk_s) for at, chunk_s in ((0, 5), (1, 5), (2, last))]
+    world = chunk_world(jobs, TWO, slot_s=1)
+    assert warnings_of(world, "chunk_spt", "general") == expected
