@@ -19,12 +19,12 @@ PRODUCT = ("ray_sim", "workloads", "cluster_specs", "jobs", "benchmarks")
 SHORT = 40
 
 BUDGETS = {
-    "lines of Python": 84_000,
-    "files of Python": 670,
-    f"files under {SHORT} lines": 111,
-    "modules in the longest import chain": 36,
-    "lines of tests": 68_400,
-    "words of docs outside decisions": 93_600,
+    "lines of Python": 81_750,
+    "files of Python": 595,
+    f"files under {SHORT} lines": 104,
+    "modules in the longest import chain": 33,
+    "lines of tests": 67_900,
+    "words of docs outside decisions": 85_000,
 }
 
 
