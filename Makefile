@@ -79,7 +79,7 @@ docs: $(DOCS_READY)
 	@$(call BEAT,building the site); $(BIN)/python -m mkdocs build --strict --site-dir $(SITE)
 
 docs-check: $(DOCS_READY)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m docs
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m docs
 
 test-all: $(READY)
 	RAY_SIM_PROOFS=all $(BIN)/python -m pytest $(SIDE_BY_SIDE)

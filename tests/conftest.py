@@ -83,9 +83,18 @@ def _starts_ray(file: str) -> bool:
     return "mark.ray" in (REPOSITORY / file).read_text()
 
 
+class _PagesApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships it untyped
+    """Each file goes to one process, and so does each page of how-tos."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return nodeid if file.endswith("test_how_tos.py") else file
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling | None:
-    """How xdist deals out tests: as above, or by file where asked for, as in `make test-long`."""
-    return _RayApart(config, log) if config.getvalue("dist") == "loadscope" else None
+    """How xdist deals out tests: as above, the latter where `loadfile` is asked for."""
+    by = {"loadscope": _RayApart, "loadfile": _PagesApart}.get(config.getvalue("dist"))
+    return None if by is None else by(config, log)
 
 
 @pytest.fixture(autouse=True)
