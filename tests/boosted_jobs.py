@@ -231,7 +231,7 @@ class BoostOutcome(RigidOutcome):
 class BoostedRun(RigidRun):
     """Gangs of one run that may be boosted."""
 
-    takes: ClassVar[type[Decision]] = BoostedDecision
+    decision_type: ClassVar[type[Decision]] = BoostedDecision
 
     def __init__(self, core: RunCore, factor: float) -> None:
         jobs = len(core.world.table)
@@ -292,7 +292,7 @@ class BoostedJobs(JobKind):
 
     truth = BOOSTED
     jobs = BOOSTED
-    takes = frozenset({BOOSTED})
+    accepts = frozenset({BOOSTED})
     summary = "gangs that may be boosted"
     observations = frozenset({BOOSTED})
     parameters = (

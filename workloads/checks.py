@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cache, partial
 
 import polars as pl
 
@@ -274,6 +274,7 @@ def _birth_problems(frame: pl.DataFrame) -> Iterable[str]:
     )
 
 
+@cache
 def _frame_fault(column: Column) -> pl.Expr:
     value = pl.col(column.name)
     fault = value_fault(column, value) if column.is_number else text_fault(column, value)

@@ -74,8 +74,8 @@ class Round(ABC):
     def _jobs_shown(self) -> int:
         """Number of rows that have a job."""
 
-    def show_in(self, arrays: Mapping[str, F32 | I8]) -> None:
-        """Show everything in these arrays by name from the next `open` on, instead of its own."""
+    def write_into(self, arrays: Mapping[str, F32 | I8]) -> None:
+        """From the next `open` on, write observations into these arrays, by name."""
         self._shown.move_to(arrays)
         self._pool = None
 

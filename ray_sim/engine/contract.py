@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.placements import State, Stateful, part
+from ray_sim.engine.placements import State, Stateful, section
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.visible_columns import JobColumns
 from ray_sim.engine.wake import Wake
@@ -112,7 +112,7 @@ class Policy(ABC, Generic[ContextT, ViewT]):
         """Continue from a state, after `start`."""
         for name, value in self._changing():
             if isinstance(value, Stateful):
-                value.restore(part(state, name))
+                value.restore(section(state, name))
             elif isinstance(value, np.ndarray):
                 setattr(self, name, state[name].copy())
             elif isinstance(value, (np.generic, int, float)):

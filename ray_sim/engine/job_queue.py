@@ -9,7 +9,7 @@ import numpy as np
 
 from ray_sim.engine.decision import NO_JOBS, Decision, QueueLevels
 from ray_sim.engine.order import never_fits
-from ray_sim.engine.placements import State, part
+from ray_sim.engine.placements import State, section
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.state_checks import check_heaps, same
 from ray_sim.engine.world import World
@@ -212,7 +212,7 @@ class JobQueue:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
-        saved = part(state, "queue")
+        saved = section(state, "queue")
         class_of, waiting = check_heaps(saved, saved["key"], self._arrays.class_size_ptr[:-1]).T
         same("queue.heap", self._arrays.job_class[waiting], class_of)
         for name, array in self._queue._asdict().items():

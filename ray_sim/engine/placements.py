@@ -33,7 +33,7 @@ class Stateful(Protocol):
         """Continue from a state."""
 
 
-def part(state: Mapping[str, np.ndarray], name: str) -> State:
+def section(state: Mapping[str, np.ndarray], name: str) -> State:
     """The entries of a state under ``name.``, without that prefix."""
     prefix = f"{name}."
     return {key.removeprefix(prefix): array for key, array in state.items() if key.startswith(prefix)}

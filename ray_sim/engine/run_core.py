@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ray_sim.engine.placements import Placements, State, nothing_for, part
+from ray_sim.engine.placements import Placements, State, nothing_for, section
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.since_last_decision import SinceLastDecision
 from ray_sim.engine.sites.fleet import Fleet
@@ -42,7 +42,7 @@ class RunCore:
         self.recording = Recording(world)
         self.counts: IntArray = np.zeros(2, dtype=np.int64)
         """Jobs that wait, and jobs that run."""
-        self.named: IntArray = np.empty(len(world.table), dtype=np.int64)
+        self.affected: IntArray = np.empty(len(world.table), dtype=np.int64)
         """(J,) work space: jobs that a step of kernels names."""
         self.since_last_decision = SinceLastDecision()
         self.reasons: dict[int, str] = {}
@@ -64,7 +64,7 @@ class RunCore:
                 self.calendar,
                 self.placements.used,
                 self.counts,
-                self.named,
+                self.affected,
                 self.world.beyond_capacity,
             )
         )
@@ -129,13 +129,17 @@ class RunCore:
 
     def _check(self, state: Mapping[str, np.ndarray]) -> None:
         """Refuse numbers out of range, and counts and a calendar that do not follow from the ledger."""
-        ledger, since, jobs = part(state, "ledger"), part(state, "since_last_decision"), len(self.named)
+        ledger, since, jobs = (
+            section(state, "ledger"),
+            section(state, "since_last_decision"),
+            len(self.affected),
+        )
         status = within(ledger, "status", FUTURE, EVICTED)
         lost = ledger.pop("lost")  # of a preempted chunk it may be below 0, by what it owes
         all_within({**ledger, "lost": np.abs(lost)})
         same("ledger.checkpoint_us", self.ledger.checkpoint_us, ledger["checkpoint_us"])
         same("counts", [np.sum(status == WAITING), np.sum(status == RUNNING)], state["counts"])
-        check_heaps(part(state, "calendar"), ledger["finish"], np.zeros(1, dtype=np.int64))
+        check_heaps(section(state, "calendar"), ledger["finish"], np.zeros(1, dtype=np.int64))
         for name in vars(self.since_last_decision):
             sorted_indices(since, name, len(self.after) if name == "changed_servers" else jobs)
         within({"reasons": state["reasons"][:, 0]}, "reasons", 0, jobs - 1)
@@ -144,13 +148,13 @@ class RunCore:
         """Continue from a state of the same world."""
         self._check(state)
         for group, name in ((self.ledger, "ledger"), (self.calendar, "calendar")):
-            saved = part(state, name)
+            saved = section(state, name)
             for field, array in group._asdict().items():
                 array[:] = saved[field]
-        self.recording.restore(part(state, "recording"))
-        self.placements.restore(part(state, "placements"))
-        self.fleet.restore(part(state, "fleet"))
-        self.since_last_decision.restore(part(state, "since_last_decision"))
+        self.recording.restore(section(state, "recording"))
+        self.placements.restore(section(state, "placements"))
+        self.fleet.restore(section(state, "fleet"))
+        self.since_last_decision.restore(section(state, "since_last_decision"))
         self.counts[:] = state["counts"]
         text = state["reason_texts"].tobytes().decode()
         self.reasons = {}

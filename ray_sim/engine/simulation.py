@@ -19,7 +19,7 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.kinds.base import JobKind, KindOutcome
 from ray_sim.engine.kinds.registry import refuse_policy
-from ray_sim.engine.placements import State, VisiblePlacements, part
+from ray_sim.engine.placements import State, VisiblePlacements, section
 from ray_sim.engine.policy_calls import mapping_of, name_of, named_failures, order_of, report_of
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.result import Outcome, build_result
@@ -271,7 +271,7 @@ class Simulation:
         core, first = self._core, self._next_job
         if first < len(self._submit_us) and self._submit_us[first] == now:
             self._next_job, n = submit_jobs(now, first, core.books, core.recording.writer)
-            core.since_last_decision.arrived.add(core.named[:n].copy())
+            core.since_last_decision.arrived.add(core.affected[:n].copy())
 
     def apply(self, decision: Decision) -> None:
         """Validate a decision exactly, then carry it out.
@@ -363,9 +363,9 @@ class Simulation:
         if (difference := misfit(state, self.state_of_world())) is not None:
             raise ValueError(difference)
         self._core.restore(state)
-        self._kind.restore(part(state, "kind"))
+        self._kind.restore(section(state, "kind"))
         with named_failures(self._policy):
-            self._policy.restore(part(state, "policy"))
+            self._policy.restore(section(state, "policy"))
         *scalars, self._idle = (int(value) for value in state["scalars"])
         self._now, self._next_job, self._review, self._last_slot, self._repeats, self._next_outage = scalars
         self._check_times()
@@ -380,7 +380,7 @@ class Simulation:
             "repeats": (self._repeats, 0, _MOST_REPEATS + len(world.table)),
             "idle": (self._idle, 0, MOST_IDLE),
             "next event of sites": (core.fleet.next_us, now, NEVER),
-            "next event of jobs": (self._kind.next_us, now, NEVER),
+            "next event of jobs": (min(self._kind.next_us, NEVER), now, NEVER),
         }
         for name, (found, low, high) in figures.items():
             within({name: np.array(found)}, name, low, high)

@@ -107,7 +107,7 @@ def _checked(seeds: Iterable[int]) -> list[int]:
 
 def _check_kind(kind: JobKind) -> None:
     """Raise InvalidScenarioError unless agents schedule jobs of this kind."""
-    if Agent.schedules in kind.takes:
+    if Agent.schedules in kind.accepts:
         return
     fitting = kinds_for(Agent.schedules)
     jobs = " and ".join(dict.fromkeys(each.jobs for each in fitting))

@@ -51,11 +51,11 @@ class _Stage:
         self.round = self._agent.round
         return self._simulation
 
-    def show_in(self, arrays: Mapping[str, F32 | I8]) -> None:
-        """Show observations in these arrays, see `Round.show_in`; they stay the same ones."""
+    def write_into(self, arrays: Mapping[str, F32 | I8]) -> None:
+        """Write observations into these arrays, the same ones in each call; see `Round.write_into`."""
         if self._shown_in is not arrays:
             self._shown_in = arrays
-            self.round.show_in(arrays)
+            self.round.write_into(arrays)
 
     def meter(self, simulation: Simulation) -> RunMeter:
         """The meter, at 0."""
@@ -95,7 +95,7 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64], ABC):
         self._stages: dict[int, _Stage] = {}
         self._simulation: Simulation | None = None
         self._over = True
-        self.shown_in: Mapping[str, F32 | I8] | None = None
+        self.observation_arrays: Mapping[str, F32 | I8] | None = None
         """Arrays by name in which observations appear, for a vector of environments."""
         self.interval: Interval
         """The latest one that ended."""
@@ -151,8 +151,8 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64], ABC):
             run_seed = int(self.np_random.integers(SEEDS, dtype=np.uint64))
         stage = self._stage_of(world)
         self._simulation = simulation = stage.begin(run_seed)
-        if self.shown_in is not None:
-            stage.show_in(self.shown_in)
+        if self.observation_arrays is not None:
+            stage.write_into(self.observation_arrays)
         self._round, self._meter = stage.round, stage.meter(simulation)
         if self._round.features != self._form:
             raise InvalidScenarioError(

@@ -42,7 +42,7 @@ class SchedulingVector(VectorEnv[Observations, npt.NDArray[np.int64], npt.NDArra
             for name, space in first.entries.items()
         }
         for i, env in enumerate(self.envs):
-            env.shown_in = {name: array[i] for name, array in self._shown.items()}
+            env.observation_arrays = {name: array[i] for name, array in self._shown.items()}
         self._ended = np.zeros(num_envs, dtype=np.bool_)
 
     def reset(

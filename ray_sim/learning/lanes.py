@@ -68,7 +68,7 @@ def shown_together(lanes: Sequence[Lane]) -> Observations:
         for name, space in lanes[0].entries.items()
     }
     for e, lane in enumerate(lanes):
-        lane.shown_in = {name: array[e] for name, array in seen.items()}
+        lane.observation_arrays = {name: array[e] for name, array in seen.items()}
         lane.play()
     return seen
 

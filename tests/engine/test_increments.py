@@ -22,7 +22,7 @@ from ray_sim.engine.kinds.chunked.increment_query import (
     sites_choice,
 )
 from ray_sim.engine.kinds.chunked.worker_queries import ANSWERS, Workers
-from ray_sim.engine.placements import part
+from ray_sim.engine.placements import section
 from ray_sim.kernels.chunked.chunk_events import COMPLETE, PAUSE, PREEMPT, RUN
 from ray_sim.kernels.chunked.increments import DispatchedChunks
 from ray_sim.kernels.chunked.queue_state import RUNNING, ChunkRows
@@ -74,7 +74,7 @@ def left_on(queues: ChunkQueues, sent: Sequence[OnWorker], now: int, workers: in
     chunks: list[list[OnWorker]] = [[] for _ in range(workers)]
     serving: list[int | None] = [None] * workers
     names = ("worker", "unit", "ready", "left", "phase", "anchor")
-    columns = (part(queues.state(), "rows")[name].tolist() for name in names)
+    columns = (section(queues.state(), "rows")[name].tolist() for name in names)
     for worker, unit, ready, left, phase, anchor in zip(*columns, strict=True):
         c = of[unit]
         done = now * SLOT - anchor if phase == RUNNING else 0

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from ray_sim.cli import main
-from ray_sim.experiments.figures.cells import bare
+from ray_sim.experiments.figures.cells import without_folders
 from ray_sim.experiments.figures.file import (
     STUDIES,
     Figure,
@@ -152,7 +152,7 @@ def test_a_quick_figure_has_one_seed_and_few_jobs(tmp_path: Path) -> None:
     ],
 )
 def test_a_folder_is_left_out_only_at_the_start_of_a_path(text: str, shown: str) -> None:
-    assert bare([text], ["./", "data/", "/home/data/"]) == [shown]
+    assert without_folders([text], ["./", "data/", "/home/data/"]) == [shown]
 
 
 def test_a_figure_without_its_data_has_no_runs(tmp_path: Path) -> None:

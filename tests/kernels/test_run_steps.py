@@ -52,7 +52,7 @@ class Run(NamedTuple):
             calendar=new_calendar(n_jobs),
             used=np.zeros(1, np.int64),
             counts=np.zeros(2, np.int64),
-            named=np.empty(n_jobs, np.int64),
+            affected=np.empty(n_jobs, np.int64),
             verdict=by_class,
         )
         return cls(books, handle(books), handle(new_recorder(200, 1, 1)))
@@ -65,8 +65,8 @@ class Run(NamedTuple):
         run_steps.rate_jobs(now, self.steps, ints([job]), np.array([rate]), pause)
 
 
-def named(run: Run, n: int) -> list[int]:
-    return [int(job) for job in run.books.named[:n]]
+def affected(run: Run, n: int) -> list[int]:
+    return [int(job) for job in run.books.affected[:n]]
 
 
 def test_three_jobs_from_submission_to_their_ends() -> None:
@@ -76,7 +76,7 @@ def test_three_jobs_from_submission_to_their_ends() -> None:
     books = run.books
     assert run_steps.next_job_event(run.steps, 0) == 0
     assert run_steps.submit_jobs(0, 0, run.steps, run.writer) == (2, 1)
-    assert (named(run, 1), books.counts.tolist(), books.ledger.status[1]) == ([0], [1, 0], REJECTED)
+    assert (affected(run, 1), books.counts.tolist(), books.ledger.status[1]) == ([0], [1, 0], REJECTED)
     run.start(0, 0, [(0, WORKER, 2)], rate=0.5)
     assert run_steps.next_job_event(run.steps, 2) == 4  # submission at 4, completion at 8 / 0.5 = 16
     assert run_steps.next_job_event(run.steps, 3) == 16
@@ -89,11 +89,11 @@ def test_three_jobs_from_submission_to_their_ends() -> None:
     run.start(4, 2, [(1, WORKER, 1)])
     assert (run_steps.next_job_event(run.steps, 3), books.used[0]) == (7, 3)
     assert run_steps.complete_jobs(7, run.steps, run.writer) == 1
-    assert (named(run, 1), books.pool.free.tolist(), books.counts.tolist()) == ([2], [[0], [1]], [0, 1])
+    assert (affected(run, 1), books.pool.free.tolist(), books.counts.tolist()) == ([2], [[0], [1]], [0, 1])
     assert (
         run_steps.remove_server(10, 0, run.steps, run.writer) == 1
     )  # job 0 has done 10 x 0.5 and saved all of it
-    assert (named(run, 1), books.ledger.work_left[0], books.counts.tolist()) == ([0], 3.0, [1, 0])
+    assert (affected(run, 1), books.ledger.work_left[0], books.counts.tolist()) == ([0], 3.0, [1, 0])
     run_steps.evict_job(11, run.steps, run.writer, 0)
     assert (books.ledger.status[0], books.ledger.end[0], books.counts.tolist()) == (EVICTED, 11, [0, 0])
     assert run_steps.next_job_event(run.steps, 3) == NEVER
@@ -128,14 +128,14 @@ def test_jobs_and_quanta_are_conserved_and_work_is_done_once(seed: int) -> None:
     while now < 60 and ended < n_jobs:
         n = run_steps.complete_jobs(now, run.steps, run.writer)
         done = np.flatnonzero(books.ledger.status == COMPLETED)
-        assert named(run, n) == [job for job in done.tolist() if books.ledger.end[job] == now]
+        assert affected(run, n) == [job for job in done.tolist() if books.ledger.end[job] == now]
         if rng.random() < 0.1 and there.count(True) > 1:
             server = int(rng.choice(np.flatnonzero(there)))
             on_it = [job for job in range(n_jobs) if server in {s for s, *_ in rows_of(books.pool, job)}]
-            assert named(run, run_steps.remove_server(now, server, run.steps, run.writer)) == on_it
+            assert affected(run, run_steps.remove_server(now, server, run.steps, run.writer)) == on_it
             there[server] = False
         last, n = run_steps.submit_jobs(now, first, run.steps, run.writer)
-        assert named(run, n) == list(range(first, last)) == np.flatnonzero(submit == now).tolist()
+        assert affected(run, n) == list(range(first, last)) == np.flatnonzero(submit == now).tolist()
         first = last
         for job in np.flatnonzero(books.ledger.status == WAITING).tolist():
             room = np.flatnonzero(books.pool.free[:, 0] >= gang[job]).tolist()

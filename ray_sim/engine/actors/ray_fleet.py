@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ray_sim.engine.actors.site_link import SiteLink, named
-from ray_sim.engine.placements import State, part
+from ray_sim.engine.placements import State, section
 from ray_sim.engine.sites.fleet import join_states, sequence_of
 from ray_sim.engine.sites.routing import Routing
 from ray_sim.engine.sites.site import Commands, SiteFacts
@@ -139,8 +139,8 @@ class RayFleet:
         """Continue a new fleet from the arrays of `state`; as many sites as then."""
         sequence = sequence_of(state, len(self._links))
         for i, link in enumerate(self._links):
-            link.restore(part(state, str(i)), sequence[i])
-        self._routing.restore(part(state, "routing"))
+            link.restore(section(state, str(i)), sequence[i])
+        self._routing.restore(section(state, "routing"))
         self._next = within(state, "next", 0, NEVER_US).tolist()
 
     def close(self) -> None:

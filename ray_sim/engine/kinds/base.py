@@ -73,7 +73,7 @@ class JobKind(ABC):
     """Value of ``-w truth=``."""
     jobs: str
     """Jobs of this kind in messages and listings, e.g. ``elastic``."""
-    takes: frozenset[str]
+    accepts: frozenset[str]
     """Values of `Policy.schedules` that it accepts."""
     summary: str
     """Half a sentence for the help of ``truth``."""

@@ -25,7 +25,7 @@ JOB_KINDS: tuple[JobKind, ...] = (
 
 def kinds_for(schedules: str, kinds: Sequence[JobKind] = JOB_KINDS) -> list[JobKind]:
     """The kinds that take policies with this value of `Policy.schedules`."""
-    return [kind for kind in kinds if schedules in kind.takes]
+    return [kind for kind in kinds if schedules in kind.accepts]
 
 
 def declarable(kinds: Sequence[JobKind] = JOB_KINDS) -> frozenset[str]:
@@ -41,7 +41,7 @@ def refuse_policy(kind: JobKind, policy: Policy, name: str) -> None:
     ------
     InvalidScenarioError : it names the kinds that the policy is for, and how to choose one
     """
-    if policy.schedules in kind.takes:
+    if policy.schedules in kind.accepts:
         return
     fitting = kinds_for(policy.schedules)
     jobs = " and ".join(dict.fromkeys(each.jobs for each in fitting)) or policy.schedules

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ray_sim.engine.placements import State, part
+from ray_sim.engine.placements import State, section
 from ray_sim.engine.sites.part import EMPTY_PART, NO_EVENTS
 from ray_sim.engine.sites.routing import Routing
 from ray_sim.engine.sites.site import Commands, Site, SiteFacts
@@ -123,8 +123,8 @@ class LocalFleet:
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         for i, site in enumerate(self.sites):
-            site.restore(part(state, str(i)))
-        self._routing.restore(part(state, "routing"))
+            site.restore(section(state, str(i)))
+        self._routing.restore(section(state, "routing"))
         self._sequence = sequence_of(state, len(self.sites))
         self._next = within(state, "next", 0, NEVER_US).tolist()
 

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from ray_sim.engine.limits import check_sites
-from ray_sim.engine.placements import State, part
+from ray_sim.engine.placements import State, section
 from ray_sim.engine.sites.part import NO_EVENTS
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.world import World
@@ -109,4 +109,4 @@ class Routing:
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         self._holds[:] = state["holds"]
-        self._part.restore(part(state, "part"))
+        self._part.restore(section(state, "part"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.placements import Placements, State, nothing_for, part
+from ray_sim.engine.placements import Placements, State, nothing_for, section
 from ray_sim.engine.sites.part import NO_EVENTS, PartCommands, PartFacts
 from ray_sim.engine.sites.site_queries import Query
 from ray_sim.engine.state_checks import within
@@ -144,7 +144,7 @@ class Site:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state; the last answer is kept for a repeated request."""
-        self.placements.restore(part(state, "placements"))
-        self._part.restore(part(state, "part"))
+        self.placements.restore(section(state, "placements"))
+        self._part.restore(section(state, "part"))
         self._sequence = int(within(state, "sequence", 0, NEVER_US)[0])
         self._answer = (state["answer"].copy(), self._part.next_us)

@@ -87,7 +87,7 @@ def coordinates(configuration: Configuration, folders: Sequence[str]) -> dict[st
     }
     for name, part in parts.items():
         found |= flat_entries(name, part)
-    return {key: bare(value, folders) for key, value in found.items()}
+    return {key: without_folders(value, folders) for key, value in found.items()}
 
 
 def flat_entries(prefix: str, part: object) -> dict[str, object]:
@@ -100,12 +100,12 @@ def flat_entries(prefix: str, part: object) -> dict[str, object]:
     return found
 
 
-def bare(value: object, folders: Sequence[str]) -> object:
+def without_folders(value: object, folders: Sequence[str]) -> object:
     """The value without these folders before the names of files in its texts."""
     if isinstance(value, Mapping):
-        return {key: bare(each, folders) for key, each in value.items()}
+        return {key: without_folders(each, folders) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [bare(each, folders) for each in value]
+        return [without_folders(each, folders) for each in value]
     if isinstance(value, str) and folders:
         longest_first = sorted(folders, key=len, reverse=True)
         return re.sub(f"{_START}(?:{'|'.join(map(re.escape, longest_first))})", "", value)

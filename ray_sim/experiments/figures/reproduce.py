@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Unpack
 
-from ray_sim.experiments.figures.cells import Cell, bare, flat_entries
+from ray_sim.experiments.figures.cells import Cell, flat_entries, without_folders
 from ray_sim.experiments.figures.file import Figure, places_of
 from ray_sim.experiments.report import write_page
 from ray_sim.experiments.results.result_files import read_summary, read_timing
@@ -153,7 +153,8 @@ def _labelled(name: str, folders: Sequence[str], cell: Cell) -> Configuration:
     """The run with a name before its label, and names of files without their folders."""
     entry = cell.configuration.entry
     workload, cluster, setting, policy = (
-        str(bare(label, folders)) for label in (entry.workload, entry.cluster, entry.setting, entry.policy)
+        str(without_folders(label, folders))
+        for label in (entry.workload, entry.cluster, entry.setting, entry.policy)
     )
     labelled = replace(entry, workload=f"{name}: {workload}", cluster=cluster, setting=setting, policy=policy)
     return replace(cell.configuration, entry=labelled)

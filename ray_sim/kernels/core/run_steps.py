@@ -35,7 +35,7 @@ class Books(NamedTuple):
     """(R,) quanta in use."""
     counts: I64
     """(2,) jobs that wait, jobs that run."""
-    named: I64
+    affected: I64
     """(J,) work space: jobs that a step returns."""
     verdict: I64
     """(C,) why no job of a class ever fits, 0 where it does."""
@@ -51,7 +51,7 @@ def next_job_event(books: Books, next_job: int) -> int:
 
 @kernel
 def complete_jobs(now: int, books: Books, record: Recorder) -> int:
-    """Complete the jobs that finish now; ``named`` has them, in job order, and the result is their number."""
+    """Complete the jobs that finish now, which ``affected`` has in job order; return their number."""
     return finish_due(
         now,
         books.arrays,
@@ -61,7 +61,7 @@ def complete_jobs(now: int, books: Books, record: Recorder) -> int:
         books.used,
         record,
         books.counts,
-        books.named,
+        books.affected,
     )
 
 
@@ -69,13 +69,13 @@ def complete_jobs(now: int, books: Books, record: Recorder) -> int:
 def submit_jobs(now: int, next_job: int, books: Books, record: Recorder) -> tuple[int, int]:
     """Submit the jobs from ``next_job`` on whose time is now.
 
-    Returns the first job of a later time, and how many of those submitted wait: ``named`` has them, sorted.
+    Returns the first job of a later time, and how many of those submitted wait: ``affected`` has these, sorted.
     """
     last = submit_due(now, next_job, books.arrays, books.verdict, books.ledger, books.counts, record)
     n = 0
     for job in range(next_job, last):
         if books.ledger.status[job] == WAITING:
-            books.named[n] = job
+            books.affected[n] = job
             n += 1
     return last, n
 
@@ -98,7 +98,7 @@ def evict_job(now: int, books: Books, record: Recorder, job: int) -> None:
 
 @kernel
 def remove_server(now: int, server: int, books: Books, record: Recorder) -> int:
-    """Remove a server, see `lose_server`; ``named`` has the jobs that lose it, sorted; return how many."""
+    """Remove a server, see `lose_server`; ``affected`` has the jobs that lose it, sorted; return how many."""
     return lose_server(
         now,
         server,
@@ -109,7 +109,7 @@ def remove_server(now: int, server: int, books: Books, record: Recorder) -> int:
         books.used,
         books.counts,
         record,
-        books.named,
+        books.affected,
     )
 
 

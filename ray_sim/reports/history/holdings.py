@@ -254,7 +254,7 @@ class FreeCapacity:
         free: IntArray = self.free[last]
         return free
 
-    def course(self, values: IntArray) -> tuple[IntArray, IntArray]:
+    def sums_by_time(self, values: IntArray) -> tuple[IntArray, IntArray]:
         """Sum over servers of a value per row, (n, k), at each instant: times (m,) and sums (m, k)."""
         first = np.append(True, np.diff(self.server) != 0) if len(self.server) else np.zeros(0, np.bool_)
         steps = values.copy()
@@ -284,12 +284,12 @@ def free_capacity(facts: RunFacts, history: History) -> FreeCapacity:
     return FreeCapacity(
         time_us=time_us[last],
         server=server[last],
-        free=_running_sums(free[order], server)[last],
-        there=_running_sums(turns[order], server)[last, 0] > 0,
+        free=_sums_by_time(free[order], server)[last],
+        there=_sums_by_time(turns[order], server)[last, 0] > 0,
     )
 
 
-def _running_sums(steps: IntArray, server: IntArray) -> IntArray:
+def _sums_by_time(steps: IntArray, server: IntArray) -> IntArray:
     """Sums of the steps of each server so far; rows are in order of the server."""
     sums = np.cumsum(steps, axis=0)
     begins = np.flatnonzero(np.append(True, np.diff(server) != 0)) if len(server) else server

@@ -214,7 +214,7 @@ class Explainer:
         holds = rows.there & (rows.free >= whole).all(axis=1)
         fitting = [rows.there * tasks_that_fit(rows.free, facts.arrays.demand[job, role]) for role in roles]
         servers = np.stack([rows.there, holds, *fitting], axis=1).astype(np.int64)
-        times, sums = rows.course(np.hstack([rows.free, absent, servers]))
+        times, sums = rows.sums_by_time(np.hstack([rows.free, absent, servers]))
         n = rows.free.shape[1]
         free, absent, counts, tasks = np.split(sums, [n, 2 * n, 2 * n + 2], axis=1)
         lacks: BoolArray = np.any(free < whole, axis=1) | (counts[:, 0] == 0)
@@ -233,7 +233,9 @@ class Explainer:
         serves = facts.serving(job)[rows.server]
         free = np.where(serves, rows.free[:, PARAMETER_SERVER], 0)
         absent = np.where(serves & ~rows.there, facts.arrays.capacity[rows.server, PARAMETER_SERVER], 0)
-        times, sums = rows.course(np.stack([free, absent, serves & ~rows.there], axis=1).astype(np.int64))
+        times, sums = rows.sums_by_time(
+            np.stack([free, absent, serves & ~rows.there], axis=1).astype(np.int64)
+        )
         lacks = sums[:, 0] <= 0
         none = np.zeros((len(times), facts.arrays.gang.shape[1]), dtype=np.int64)
         verdict = np.full(len(times), FOUND, dtype=np.int8)

@@ -88,7 +88,7 @@ class AnnouncedJobs(JobKind):
 
     truth = "announced"
     jobs = "announced"
-    takes = frozenset({ANNOUNCED})
+    accepts = frozenset({ANNOUNCED})
     summary = "a job is announced at its birth, comes later, and runs once for its duration on a pool of GPUs"
     source = _SOURCE
     columns = frozenset({"statements"})

@@ -31,7 +31,7 @@ COME = len(EVENT_NAMES)
 class AnnouncedRun(RigidRun):
     """Announced jobs of one run: gangs that come some time after their submission."""
 
-    takes: ClassVar[type[Decision]] = AnnouncedDecision
+    decision_type: ClassVar[type[Decision]] = AnnouncedDecision
 
     def __init__(self, core: RunCore, facts: AnnouncedFacts, policy: AnnouncedPolicy) -> None:
         super().__init__(core, facts.progress)

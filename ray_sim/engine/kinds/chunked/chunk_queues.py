@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ray_sim.engine.placements import State, part
+from ray_sim.engine.placements import State, section
 from ray_sim.engine.state_checks import UnfitStateError, all_within, same, within
 from ray_sim.kernels.chunked.commands import add_rows, drop_rows, resume, set_keys, set_ps
 from ray_sim.kernels.chunked.increments import (
@@ -243,7 +243,7 @@ class ChunkQueues:
 
     def _check(self, state: Mapping[str, np.ndarray]) -> None:
         """Refuse numbers out of range, rows that lack a column, and queues and workers that cannot be."""
-        rows, on_demand, jobs = part(state, "rows"), self._on_demand, self._n_jobs
+        rows, on_demand, jobs = section(state, "rows"), self._on_demand, self._n_jobs
         all_within({name: column for name, column in rows.items() if name != "key"})
         for name, column in rows.items():
             same(f"rows.{name}", rows["job"].shape, column.shape)
@@ -263,7 +263,7 @@ class ChunkQueues:
         self._q = new_queues(room, self._on_demand, self._n_jobs, self._preemption_us)
         self._plans = new_plans(0, 0, len(self._on_demand))  # what is known is of other rows
         self._q.holds_ps[state["holds_ps"]] = True
-        rows = part(state, "rows")
+        rows = section(state, "rows")
         chunks = ChunkRows(*(rows[name] for name in ChunkRows._fields))
         self._make_queues_longer(np.bincount(chunks.worker, minlength=len(self._on_demand)))
         add_rows(self._q, -1, _contiguous(chunks))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
-from ray_sim.engine.placements import State, part
+from ray_sim.engine.placements import State, section
 from ray_sim.kernels.chunked import increments
 from ray_sim.kernels.chunked.increments import Candidates, DispatchedChunks
 from ray_sim.model.units import IntArray
@@ -83,7 +83,7 @@ class IncrementQuery:
             for name, array in arrays.items()
             if "." not in name
         }
-        return cls(**values, dispatched=DispatchedChunks(**part(arrays, _DISPATCHED)))
+        return cls(**values, dispatched=DispatchedChunks(**section(arrays, _DISPATCHED)))
 
 
 class Offers(NamedTuple):

@@ -29,7 +29,7 @@ class ChunkedJobs(JobKind):
 
     truth = "a_online"
     jobs = "chunked"
-    takes = frozenset({CHUNKED})
+    accepts = frozenset({CHUNKED})
     summary = (
         "chunks are trained by workers, each for a time of its own, while the job has a parameter server"
     )

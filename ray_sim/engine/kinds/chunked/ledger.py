@@ -14,7 +14,7 @@ from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.kinds.chunked.site_part import ChunkCommands, JobValues
 from ray_sim.engine.kinds.chunked.slot_rounding import SlotRounding
-from ray_sim.engine.placements import Placements, State, nothing_for, part
+from ray_sim.engine.placements import Placements, State, nothing_for, section
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.state_checks import all_within, same, within
 from ray_sim.kernels.chunked.chunk_events import COMPLETE, EVENT_LEFT, EVENT_WORKER, LOST
@@ -214,7 +214,7 @@ class ChunkLedger:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
-        jobs, chunks = part(state, "jobs"), self.facts.chunks
+        jobs, chunks = section(state, "jobs"), self.facts.chunks
         all_within(jobs)
         within(jobs, "left", 0, chunks)
         for name in ("undispatched", "served", "in_slots", "running"):
@@ -223,7 +223,7 @@ class ChunkLedger:
         same("jobs.undispatched", unsent, jobs["undispatched"])
         within(state, "used", 0, NEVER)
         self.jobs = Chunked(**{name: array.copy() for name, array in jobs.items()})
-        self.rounding.restore(part(state, "rounding"))
+        self.rounding.restore(section(state, "rounding"))
         self.dispatched[:] = state["dispatched"]
         self.used[:] = state["used"]
 

@@ -140,7 +140,7 @@ class ChunkedRun(RigidRun):
             core.since_last_decision.completed.add(done)
         return changed
 
-    takes: ClassVar[type[Decision]] = ChunkedDecision
+    decision_type: ClassVar[type[Decision]] = ChunkedDecision
 
     def check(self, where: str, now_us: int, decision: Decision) -> None:
         """Refuse a decision that breaks a rule of chunked jobs.

@@ -48,8 +48,8 @@ class Stragglers:
     """Factor on the step time of a straggler, >= 1."""
     every_us: int
 
-    def struck(self, streams: Streams, instant: int, jobs: int) -> BoolArray:
-        """(J,) the jobs that are hit at the instant of this number, those that run among them."""
+    def mask(self, streams: Streams, instant: int, jobs: int) -> BoolArray:
+        """(J,) mask of the jobs that get a straggler at this instant, by number, if they run."""
         return streams.generator("straggler", instant).random(jobs) < self.probability
 
 

@@ -81,7 +81,7 @@ class ElasticJobs(JobKind):
 
     # `JobKind` explains the class attributes.
     jobs = "elastic"
-    takes = frozenset({GANGS, ELASTIC})
+    accepts = frozenset({GANGS, ELASTIC})
     columns = frozenset({"training_profile", "losses"})
     heeds = frozenset({"interference", "links"})
     observations = frozenset({"training_speed", "slow_workers", "losses"})

@@ -19,7 +19,7 @@ from ray_sim.engine.kinds.elastic.noisy_losses import NoisyLosses
 from ray_sim.engine.kinds.elastic.view import ElasticView, Losses
 from ray_sim.engine.kinds.elastic.weighted_time import PsImbalance, WeightedTime, trained_us
 from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
-from ray_sim.engine.placements import State, part
+from ray_sim.engine.placements import State, section
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.state_checks import all_within
 from ray_sim.engine.wake import NO_WAKE, Wake
@@ -193,9 +193,9 @@ class ElasticRun(RigidRun):
         """Let a worker of some running jobs become slow, and links change, if it is time."""
         stragglers = self._facts.stragglers
         if stragglers is not None and now_us >= self._next_strike_us:
-            struck = self._struck(now_us, stragglers)
-            self.straggling[struck] = stragglers.slowdown
-            self._rate_others(now_us, struck)
+            slowed = self._slowed_now(now_us, stragglers)
+            self.straggling[slowed] = stragglers.slowdown
+            self._rate_others(now_us, slowed)
         if self._colocation is not None and now_us >= self._colocation.next_us:
             self._rate_others(now_us, self._colocation.change_links(now_us))
         return NO_WAKE
@@ -216,12 +216,12 @@ class ElasticRun(RigidRun):
             self._losses.forget(done)
         return done
 
-    def _struck(self, now_us: int, stragglers: Stragglers) -> IntArray:
+    def _slowed_now(self, now_us: int, stragglers: Stragglers) -> IntArray:
         """The running jobs, sorted, of which a worker becomes slow now."""
         self._strikes = now_us // stragglers.every_us
         if now_us % stragglers.every_us:
             return NO_JOBS
-        hit = stragglers.struck(self._streams, self._strikes, len(self.straggling)) & (self.straggling == 1.0)
+        hit = stragglers.mask(self._streams, self._strikes, len(self.straggling)) & (self.straggling == 1.0)
         running = self._core.scheduled
         return np.sort(running[hit[running]])
 
@@ -247,7 +247,7 @@ class ElasticRun(RigidRun):
         if self._imbalance is not None:
             self._imbalance.replace(jobs, ps)
 
-    takes: ClassVar[type[Decision]] = ElasticDecision
+    decision_type: ClassVar[type[Decision]] = ElasticDecision
 
     def check(self, where: str, now_us: int, decision: Decision) -> None:
         """Refuse estimates but of jobs that stay in the system, each at most once.
@@ -349,12 +349,12 @@ class ElasticRun(RigidRun):
         self._strikes = int(state["strikes"][0])
         for name in _CHANGING:  # the progress rule reads these very arrays
             getattr(self._training, name)[:] = state[name]
-        self._tasks.restore(part(state, "tasks"))
+        self._tasks.restore(section(state, "tasks"))
         if self._imbalance is not None:
-            self._imbalance.restore(part(state, "imbalance"))
+            self._imbalance.restore(section(state, "imbalance"))
         if self._slowed is not None:
-            self._slowed.restore(part(state, "slowed"))
+            self._slowed.restore(section(state, "slowed"))
         if self._colocation is not None:
-            self._colocation.restore(part(state, "colocation"))
+            self._colocation.restore(section(state, "colocation"))
         super().restore(state)
-        self._estimate_errors.restore(part(state, "estimate_errors"))
+        self._estimate_errors.restore(section(state, "estimate_errors"))

@@ -25,7 +25,7 @@ class RigidJobs(JobKind):
 
     truth = "rigid"
     jobs = "rigid"
-    takes = frozenset({GANGS})
+    accepts = frozenset({GANGS})
     summary = "a job runs for its duration while all its tasks are placed"
     parameters = (BOUND_CELLS,)
 

@@ -116,7 +116,7 @@ class RigidRun:
     def _lose_server(self, now_us: int, server: int) -> IntArray:
         core = self._core
         n = remove_server(now_us, server, core.books, core.recording.writer)
-        lost = core.named[:n].copy()
+        lost = core.affected[:n].copy()
         self._rate_others(now_us, self._disturbed_by(lost))
         return lost
 
@@ -130,12 +130,12 @@ class RigidRun:
         n = complete_jobs(now_us, core.books, core.recording.writer)
         if n == 0:
             return NO_JOBS
-        done = core.named[:n].copy()
+        done = core.affected[:n].copy()
         core.tell_ended(now_us, done)
         self._rate_others(now_us, self._disturbed_by(done))
         return done
 
-    takes: ClassVar[type[Decision]] = Decision
+    decision_type: ClassVar[type[Decision]] = Decision
     """Class of the decisions about its jobs."""
 
     def check(self, where: str, now_us: int, decision: Decision) -> None:
@@ -145,14 +145,14 @@ class RigidRun:
         ------
         InfeasibleDecisionError : it names what was expected, after ``where``
         """
-        if type(decision) in (self.takes, Decision):
+        if type(decision) in (self.decision_type, Decision):
             return
-        known = self.takes.__dataclass_fields__
+        known = self.decision_type.__dataclass_fields__
         unknown = [name for name in decision.__dataclass_fields__ if name not in known]
         if unknown:
             raise InfeasibleDecisionError(
                 f"at {where} answers {type(decision).__name__} with {', '.join(unknown)}, which is about "
-                f"jobs of another kind; jobs of this world take a {self.takes.__name__}"
+                f"jobs of another kind; jobs of this world take a {self.decision_type.__name__}"
             )
 
     def evict(self, now_us: int, job: int) -> None:
