@@ -18,7 +18,7 @@ from tests.proofs import instances
 REPOSITORY = Path(__file__).parents[1]
 
 # The same examples in every run, and no limit on the time that one takes on a busy machine.
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=instances(100, 15))
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=instances(100, 8))
 settings.load_profile("repeatable")
 
 # Under nohup, or behind a shell that goes on, these are ignored, also by the processes that tests start.

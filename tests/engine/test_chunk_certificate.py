@@ -158,7 +158,7 @@ def test_a_cloud_elsewhere_leaves_a_partition_its_own_bounds() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=instances(300, 15))
+@settings(max_examples=instances(300, 8))
 @given(case=with_memory(cases()), whole=st.booleans())
 def test_no_policy_beats_the_bound(policy: str, case: Case, whole: bool) -> None:
     world = chunk_world(case.jobs, case.servers, slot_s=1, slot_fill="whole" if whole else "fractional")
@@ -167,7 +167,7 @@ def test_no_policy_beats_the_bound(policy: str, case: Case, whole: bool) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=instances(100, 15))
+@settings(max_examples=instances(100, 8))
 @given(data=st.data(), case=with_memory(cases()), whole=st.booleans())
 def test_no_policy_beats_the_bound_where_servers_come_and_go(
     policy: str, data: st.DataObject, case: Case, whole: bool
@@ -180,7 +180,7 @@ def test_no_policy_beats_the_bound_where_servers_come_and_go(
 
 
 @pytest.mark.slow
-@settings(max_examples=instances(300, 15))
+@settings(max_examples=instances(300, 8))
 @given(case=cases(), slot_s=st.sampled_from([1.0, None]))
 def test_no_script_beats_the_bound(case: Case, slot_s: float | None) -> None:
     # Dispatched at random, in parts, to edge and cloud, with random keys.
@@ -205,7 +205,7 @@ def assert_above_bound(world: World, policy: str | Script) -> None:
 
 @pytest.mark.slow
 def test_no_small_instance_has_a_better_schedule_than_the_bound() -> None:
-    tight, tried = 0, instances(300, 15)
+    tight, tried = 0, instances(300, 8)
     for seed in range(tried):
         draw = Streams(seed).generator("small-chunks")
         speeds = draw.choice([1.0, 0.5], int(draw.integers(1, 3))).tolist()

@@ -162,7 +162,7 @@ def assert_alike(case: Case, result: RunResult, naive: Naive) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=instances(300, 15))
+@settings(max_examples=instances(300, 8))
 @given(case=cases(), slot_s=st.sampled_from([1.0, None]))
 def test_chunks_run_in_the_slots_in_which_a_naive_simulator_runs_them(
     case: Case, slot_s: float | None
@@ -183,7 +183,7 @@ def failing_cases(draw: st.DrawFn, *, whole_seconds: bool) -> tuple[Case, list[C
 
 
 @pytest.mark.slow
-@settings(max_examples=instances(400, 15))
+@settings(max_examples=instances(400, 8))
 @given(failing=st.one_of(
     st.tuples(failing_cases(whole_seconds=False), st.just(1.0)),
     st.tuples(failing_cases(whole_seconds=True), st.none()),
@@ -207,7 +207,7 @@ def test_what_is_lost_with_a_server_is_done_again_as_in_the_naive_simulator(
 
 
 @pytest.mark.slow
-@settings(max_examples=instances(60, 15))
+@settings(max_examples=instances(60, 8))
 @given(case=cases(), scale=st.sampled_from([2, 3]))
 def test_all_times_in_larger_units_give_the_same_run_in_these_units(case: Case, scale: int) -> None:
     # Metamorphic: durations, uploads and submissions scaled, not the slot.
@@ -230,7 +230,7 @@ def test_all_times_in_larger_units_give_the_same_run_in_these_units(case: Case, 
 
 
 @pytest.mark.slow
-@settings(max_examples=instances(60, 15))
+@settings(max_examples=instances(60, 8))
 @given(case=cases(), slot_s=st.sampled_from([1.0, None]))
 def test_any_number_of_sites_gives_the_same_bytes(case: Case, slot_s: float | None) -> None:
     world = chunk_world(case.jobs, case.servers, slot_s=slot_s)
@@ -241,7 +241,7 @@ def test_any_number_of_sites_gives_the_same_bytes(case: Case, slot_s: float | No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["chunk_fifo", "chunk_spt"])
-@settings(max_examples=instances(60, 15))
+@settings(max_examples=instances(60, 8))
 @given(case=cases())
 def test_no_worker_trains_two_chunks_at_a_time_and_none_is_idle_that_could_train(
     policy: str, case: Case

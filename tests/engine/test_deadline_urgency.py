@@ -64,7 +64,7 @@ def assert_as_naive(case: Case, *, counted: bool = True) -> RunResult:
 
 
 @pytest.mark.slow
-@settings(max_examples=instances(300, 15), deadline=None)
+@settings(max_examples=instances(300, 8), deadline=None)
 @given(case=cases(), counted=st.booleans())
 def test_jobs_in_danger_lose_servers_and_pay_for_preemptions_as_in_the_naive_simulator(
     case: Case, counted: bool

@@ -185,7 +185,7 @@ def test_the_bounds_know_who_may_train_a_job() -> None:
 
 @pytest.mark.slow
 @every_policy
-@settings(max_examples=instances(40, 12))
+@settings(max_examples=instances(40, 6))
 @given(case=cases())
 def test_memory_for_everybody_is_as_good_as_no_limit(
     name: str, params: dict[str, object], case: Case
@@ -200,7 +200,7 @@ def test_memory_for_everybody_is_as_good_as_no_limit(
 
 @pytest.mark.slow
 @every_policy
-@settings(max_examples=instances(60, 15))
+@settings(max_examples=instances(60, 8))
 @given(case=with_memory(cases()), slot_s=st.sampled_from([1.0, None]))
 def test_whoever_is_admitted_is_trained_by_workers_and_served_by_servers_with_the_memory(
     name: str, params: dict[str, object], case: Case, slot_s: float | None

@@ -19,7 +19,7 @@ SLOTS = 400
 @pytest.mark.parametrize(
     ("policy", "key"), [("chunk_earliest_finish", None), ("chunk_las", attained), ("chunk_srpt", remaining)]
 )
-@settings(max_examples=instances(300, 15), deadline=None)
+@settings(max_examples=instances(300, 8), deadline=None)
 @given(case=cases())
 def test_every_chunk_runs_in_the_slots_of_the_naive_simulator_with_any_number_of_sites(
     policy: str, key: Key | None, case: Case

@@ -16,7 +16,7 @@ from tests.proofs import instances
 from tests.random_worlds import PolicyChoice, job_lists, policies, worlds
 from tests.worlds import Job, cluster_of, fingerprint, job_table, replay, times_of, world_of
 
-few = settings(max_examples=instances(60, 15))
+few = settings(max_examples=instances(60, 8))
 
 
 def task_demand(world: World) -> dict[str, int]:

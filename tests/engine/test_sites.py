@@ -31,7 +31,7 @@ from tests.random_worlds import job_lists, policies, server_changes, worlds
 from tests.toys import Dealer, Impatient, Turns, WorkersRule, chunked, world_with
 from tests.worlds import Job, changes_of, fingerprint, replay, world_of
 
-few = settings(max_examples=instances(60, 15))
+few = settings(max_examples=instances(60, 8))
 
 CHUNK_POLICIES = (
     "chunk_fifo",

@@ -139,7 +139,7 @@ def test_only_jobs_that_are_worth_something_have_a_certificate() -> None:
 
 def test_no_policy_for_rigid_jobs_earns_more_than_the_bound() -> None:
     """Two speeds, two partitions or one, restarts that cost, jobs that never fit, with and without an end."""
-    for seed in range(instances(300, 15)):
+    for seed in range(instances(300, 8)):
         draw = Streams(seed).generator("rigid-utility")
         n, vcs = int(draw.integers(1, 12)), (["a", "b"] if draw.integers(2) else None)
         times = zip(

@@ -25,6 +25,7 @@ from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError
 from ray_sim.reports.shape_samples import Samples
+from tests.proofs import proofs
 
 SERVERS = (
     "name: servers-{0}\nservers:\n  - {{name: server, count: {0}, gpus: 8, cpus: 72, memory_gib: 192}}\n"
@@ -370,7 +371,7 @@ def inputs() -> HashedInputs:
     return HashedInputs()
 
 
-@pytest.mark.parametrize("name", bundled_figures())
+@pytest.mark.parametrize("name", list(bundled_figures())[:: 1 if proofs() == "all" else 3])
 def test_a_bundled_figure_is_sound(name: str, inputs: HashedInputs) -> None:
     figure = read_figure(name, bundled_figures()[name], inputs, quick=True)
     assert figure.cells or figure.missing

@@ -101,7 +101,7 @@ def test_smallest_verdicts_are_those_of_trying_every_pair_of_servers(seed: int) 
         assert verdict == (FITS if fits else EXCEEDS_CAPACITY)
 
 
-@settings(max_examples=instances(300, 15))
+@settings(max_examples=instances(300, 8))
 @given(seed=SEEDS)
 def test_no_rule_breaks_a_gang_of_one_role_that_an_empty_partition_holds(seed: int) -> None:
     arrays = random_arrays(np.random.default_rng(seed), 1)

@@ -38,7 +38,7 @@ from tests.reports.naive_reasons import naive_ahead, naive_chunk_reasons, naive_
 from tests.training import profile
 from tests.worlds import DOWN, UP, Job, availability, cluster_of, job_table, replay, world_of
 
-few = settings(max_examples=instances(200, 15))
+few = settings(max_examples=instances(200, 8))
 
 
 def explain_all(world: World, result: RunResult, **declared: object) -> list[Explanation]:

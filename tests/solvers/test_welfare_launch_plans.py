@@ -114,7 +114,7 @@ def test_jobs_of_equal_statements_share_variables() -> None:
 
 
 def test_no_adaptive_scheduler_earns_more() -> None:
-    for seed in range(instances(1500, 15)):
+    for seed in range(instances(1500, 8)):
         jobs, nodes, rounds = tiny_jobs(seed)
         for signal in SIGNALS:
             made = statements_of(jobs, signal)
@@ -126,7 +126,7 @@ def test_no_adaptive_scheduler_earns_more() -> None:
 
 
 def test_if_durations_are_told_it_bounds_the_expected_clairvoyant_optimum() -> None:
-    for seed in range(instances(1000, 10)):
+    for seed in range(instances(1000, 5)):
         jobs, nodes, rounds = tiny_jobs(seed)
         bound = launch_plan_bound(statements_of(jobs, "full"), nodes, rounds)
         expected = sum(p * best_by_trying(jobs, a, d, nodes, rounds) for p, a, d in outcomes(jobs))
@@ -136,7 +136,7 @@ def test_if_durations_are_told_it_bounds_the_expected_clairvoyant_optimum() -> N
 
 
 def test_knowing_more_or_evicting_never_lowers_the_bound() -> None:
-    for seed in range(instances(1000, 10)):
+    for seed in range(instances(1000, 5)):
         jobs, nodes, rounds = tiny_jobs(seed, jobs=5, points=5)
         bounds = [launch_plan_bound(statements_of(jobs, signal), nodes, rounds) for signal in SIGNALS]
         for less, more in pairwise(bounds):

@@ -69,7 +69,7 @@ def complete_jobs(now: int, books: Books, record: Recorder) -> int:
 def submit_jobs(now: int, next_job: int, books: Books, record: Recorder) -> tuple[int, int]:
     """Submit the jobs from ``next_job`` on whose time is now.
 
-    Returns the first job of a later time, and how many of those submitted wait: ``affected`` has these, sorted.
+    Returns the first job of a later time, and how many of those submitted wait; ``affected`` has these.
     """
     last = submit_due(now, next_job, books.arrays, books.verdict, books.ledger, books.counts, record)
     n = 0

@@ -59,7 +59,7 @@ def assert_same(instance: Instance, expected: Outcome, found: EngineRun, utiliti
 def test_the_engine_does_what_the_specification_says(utilities: list[float]) -> None:
     """Fates, starts, ends, payments, loads, utilities and figures, with E strictly between 0 and 1."""
     uncertain, fates = 0, Counter[str]()
-    for seed in range(instances(2000, 10)):
+    for seed in range(instances(2000, 5)):
         instance = random_instance(seed)
         utilities.clear()
         expected, found = run(instance.jobs, instance.setting), run_engine(instance)

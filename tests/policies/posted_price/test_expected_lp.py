@@ -106,7 +106,7 @@ class TestProgramme:
     HORIZON = 8
 
     def test_value_equals_the_one_written_out(self) -> None:
-        for seed in range(instances(2000, 10)):
+        for seed in range(instances(2000, 5)):
             rng = np.random.default_rng(seed)
             jobs, capacity = random_jobs(rng, 8), float(rng.integers(1, 6))
             found = expected_optimum(Population.of(statements_of(jobs)), capacity, self.HORIZON)
@@ -115,7 +115,7 @@ class TestProgramme:
 
     def test_complementary_slackness_with_any_optimal_solution(self) -> None:
         """A round with a price is full, and only starts of the highest surplus are chosen."""
-        for seed in range(instances(2000, 10)):
+        for seed in range(instances(2000, 5)):
             rng = np.random.default_rng(seed)
             jobs, capacity = random_jobs(rng, 8), float(rng.integers(1, 6))
             found = expected_optimum(Population.of(statements_of(jobs)), capacity, self.HORIZON)
@@ -243,7 +243,7 @@ class TestSelling:
 
     def test_what_the_programme_buys_is_never_at_a_loss(self) -> None:
         """Rounding down, in nano; every bought point has a start without loss."""
-        for seed in range(instances(2000, 10)):
+        for seed in range(instances(2000, 5)):
             rng = np.random.default_rng(seed)
             statements = statements_of(random_jobs(rng, 10))
             menu = ExpectedPrices(RelaxedCapacity(4, 2, 0.0, 8), Population.of(statements))
@@ -256,7 +256,7 @@ class TestSelling:
 
     @pytest.mark.parametrize("signal", Signal)
     def test_booked_load_and_welfare_stay_below_their_bounds(self, signal: Signal) -> None:
-        for seed in range(instances(2000, 15)):
+        for seed in range(instances(2000, 8)):
             rng = np.random.default_rng(seed)
             statements = statements_of(random_jobs(rng, 20, signal))
             menu = ExpectedPrices(RelaxedCapacity(6, 2, 0.0, 8), Population.of(statements))

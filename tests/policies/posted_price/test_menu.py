@@ -201,7 +201,7 @@ class TestBookedLoad:
     @pytest.mark.parametrize("signal", Signal)
     def test_plans_stay_below_the_relaxed_capacity(self, signal: Signal) -> None:
         planner, highest = Planner(signal.value, STEEP.duration), 0
-        for seed in range(instances(3000, 15)):
+        for seed in range(instances(3000, 8)):
             rng, menu = np.random.default_rng(seed), steep_menu()
             for _ in range(60):
                 job = random_job(rng, signal, STEEP)
@@ -213,7 +213,7 @@ class TestBookedLoad:
 
     def test_bookings_at_any_price_stay_below_it(self) -> None:
         highest = 0
-        for seed in range(instances(2000, 10)):
+        for seed in range(instances(2000, 5)):
             rng, menu = np.random.default_rng(seed), steep_menu()
             for _ in range(150):
                 job = random_job(rng, Signal.FULL, STEEP)
@@ -274,7 +274,7 @@ def test_welfare_against_the_relaxed_optimum() -> None:
     alpha *= (base**step - 1) / (step * math.log(base))
     assert alpha == pytest.approx(9.94, abs=0.01)
     worst = 1.0
-    for seed in range(instances(2000, 10)):
+    for seed in range(instances(2000, 5)):
         rng, menu, welfare = np.random.default_rng(seed), steep_menu(9), 0.0
         jobs = [random_job(rng, Signal.FULL, STEEP, birth=number // 12) for number in range(48)]
         for job in jobs:

@@ -168,7 +168,7 @@ def test_menus_do_not_decrease_in_birth_concurrency_and_duration() -> None:
 
 def test_no_deterministic_job_fails_where_all_fit_at_once() -> None:
     """With a menu of zeros each finishes as early as it can, if that is worth anything."""
-    for seed in range(instances(2000, 15)):
+    for seed in range(instances(2000, 8)):
         jobs, setting, _ = random_instance(seed, jobs=5, most_points=1)
         roomy = replace(setting, nodes=sum(one.concurrency for one in jobs))
         for one, fate in zip(jobs, run(jobs, roomy, free).fates, strict=True):
@@ -181,7 +181,7 @@ def test_no_deterministic_job_fails_where_all_fit_at_once() -> None:
 
 def test_relaxed_welfare_is_utility_plus_revenue() -> None:
     """Where E is 0: the relaxed problem knows no failure."""
-    for seed in range(instances(2000, 15)):
+    for seed in range(instances(2000, 8)):
         jobs, setting, prices = random_instance(seed, jobs=5, most_points=3)
         setting = replace(setting, oracle="zero")
         for one, fate in zip(jobs, run(jobs, setting, prices).fates, strict=True):
@@ -218,7 +218,7 @@ def test_only_completed_jobs_pay_and_by_the_menu_of_their_birth() -> None:
 
 def test_a_higher_value_never_lowers_the_estimated_utility() -> None:
     """A value raised pointwise; and a value scaled up keeps what is accepted."""
-    for seed in range(instances(3000, 10)):
+    for seed in range(instances(3000, 5)):
         jobs, setting, prices = random_instance(seed, jobs=4, most_points=3)
         draw = Streams(seed).generator("naive-mechanism-raise")
         *others, last = jobs

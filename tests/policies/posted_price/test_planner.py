@@ -315,7 +315,7 @@ class TestReports:
 
     @pytest.mark.parametrize("signal", Signal)
     def test_no_report_gains(self, signal: Signal) -> None:
-        for seed in range(instances(3000, 12)):
+        for seed in range(instances(3000, 6)):
             rng = np.random.default_rng(seed)
             truth, offers = random_truth(rng, signal), random_offers(rng, signal)
             honest = offers.utility(truth, truth.reported())

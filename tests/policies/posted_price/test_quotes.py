@@ -179,7 +179,7 @@ def sooner_ended(instance: Instance, rounds: int) -> Instance:
 
 
 def test_quotes_are_those_of_the_definitions() -> None:
-    reasons, tried = Counter[str | None](), instances(1000, 10)
+    reasons, tried = Counter[str | None](), instances(1000, 5)
     for seed in range(tried):
         instance = sooner_ended(random_instance(seed), seed % 4)
         try:

@@ -278,7 +278,7 @@ TRUTHS = ("rigid", "placement", "pd_ors", "a_online", "announced")
 @pytest.mark.parametrize("truth", TRUTHS)
 def test_the_engine_runs_each_job_alone_for_its_traced_time(truth: str) -> None:
     """Twelve jobs per commit, by a policy that puts them where the trace had them."""
-    count = instances(60, 12)
+    count = instances(60, 6)
     frame, table = jobs(300)
     for job in range(0, 300, 300 // count):
         run_s = _run_alone(frame[job], truth)
