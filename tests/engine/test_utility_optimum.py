@@ -90,7 +90,7 @@ def test_where_nothing_is_earned_there_is_no_ratio() -> None:
     assert found.optimum_proven
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_search_that_ends_at_its_last_node_is_not_proven_and_still_bounds() -> None:
     draw = np.random.default_rng(0)
     jobs = [pd_ors_job(samples=float(draw.integers(30, 150))) for _ in range(8)]

@@ -275,7 +275,7 @@ def test_a_client_brings_its_code_to_a_cluster(cluster: Cluster, desk: Path) -> 
     _check_results(ResultStore(desk / "by-client"))
 
 
-@pytest.mark.parametrize("address", ["ray://127.0.0.1:{port}", "auto"])
+@pytest.mark.parametrize("address", ["ray://127.0.0.1:{port}", pytest.param("auto", marks=pytest.mark.long)])
 def test_no_cluster_at_the_address_is_said_in_a_line(desk: Path, address: str) -> None:
     (port,) = free_ports("127.0.0.1", 1)
     named = address.format(port=port)

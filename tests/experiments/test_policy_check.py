@@ -210,7 +210,7 @@ def test_writes_through_private_names_are_named(desk: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["Blocks", "BlocksInC"])
+@pytest.mark.parametrize("policy", [pytest.param("Blocks", marks=pytest.mark.long), "BlocksInC"])
 def test_a_decision_that_never_comes_is_reported_with_its_line(desk: Path, policy: str) -> None:
     # On a busy machine the policy may not have been asked after 5 s.
     for limit_s in (5, 60, 720):

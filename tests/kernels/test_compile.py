@@ -172,7 +172,7 @@ def test_an_edit_of_comments_docstrings_and_blank_lines_compiles_nothing(tmp_pat
     assert loaded == list(CALLS)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @compiled_only
 def test_a_new_version_removes_what_was_not_opened_for_a_month(tmp_path: Path) -> None:
     _start(tmp_path)
@@ -321,7 +321,7 @@ def _called(folder: Path) -> str:
     return ended.stdout.strip()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @compiled_only
 def test_checkouts_that_differ_in_the_place_of_a_type_keep_each_others_code(tmp_path: Path) -> None:
     one = _checkout(tmp_path / "one", "old_place", "first second")

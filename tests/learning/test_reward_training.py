@@ -34,8 +34,8 @@ def _models(episodes: list[Episode]) -> list[str]:
     return sorted(set().union(*names))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", [pytest.param("shared", marks=pytest.mark.long), "dense"])
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["shared", "dense"])
 def test_both_forms_fit_32_samples_to_less_than_one_percent(form: Form, episodes: list[Episode]) -> None:
     models = _models(episodes)
     few = draw_samples(episodes, models, 32, seed=1)

@@ -40,7 +40,9 @@ def test_equal_plans_give_equal_bytes_and_another_seed_other_weights(tmp_path: P
     assert contents(tmp_path / "c")["last.npz"] != once["last.npz"]
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 3])
+@pytest.mark.parametrize(
+    "rounds", [pytest.param(1, marks=pytest.mark.long), 2, pytest.param(3, marks=pytest.mark.long)]
+)
 def test_a_training_that_stops_and_goes_on_ends_with_the_bytes_of_one_that_did_not(
     tmp_path: Path, rounds: int
 ) -> None:

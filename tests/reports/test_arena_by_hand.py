@@ -53,7 +53,7 @@ def _score(draw: random.Random, worth: float, seed: int, *, poor: bool) -> dict[
     }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_cell_is_that_of_plain_python() -> None:
     cells = 0
     for seed in range(6):

@@ -299,7 +299,7 @@ for seed in range(20):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_kernels_of_plans_are_their_own_plain_twins() -> None:
     compiled, plain = (
         subprocess.run(
