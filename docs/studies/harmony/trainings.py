@@ -37,6 +37,19 @@ SETTINGS: dict[str, dict[str, object]] = {
     "hidden-3": {"learning.hidden": [64, 64, 64]},
     "neurons-16": {"learning.hidden": [16, 16]},
     "neurons-128": {"learning.hidden": [128, 128]},
+    "as-published": {
+        "phases.imitation": 0,
+        "phases.online": 32,
+        "collecting.lanes_per_set": 1,
+        "learning.form": "dense",
+        "learning.reward": "progress",
+        "learning.advantage": "return",
+        "learning.discount": 0.9,
+        "learning.exploration": 0.4,
+        "learning.entropy": 0.1,
+        "learning.importance": "none",
+        "learning.learning_rate": 0.0001,
+    },
 }
 """Changes of the plan, beside `SHORT`."""
 
