@@ -92,7 +92,7 @@ class _PagesApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships it 
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling | None:
-    """How xdist deals out tests: as above, the latter where `loadfile` is asked for."""
+    """The scheduler of `--dist loadscope` is `_RayApart`, that of `--dist loadfile` is `_PagesApart`."""
     by = {"loadscope": _RayApart, "loadfile": _PagesApart}.get(config.getvalue("dist"))
     return None if by is None else by(config, log)
 

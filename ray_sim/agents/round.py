@@ -75,7 +75,7 @@ class Round(ABC):
         """Number of rows that have a job."""
 
     def write_into(self, arrays: Mapping[str, F32 | I8]) -> None:
-        """From the next `open` on, write observations into these arrays, by name."""
+        """Write observations into these arrays, by name; it takes effect at the next `open`."""
         self._shown.move_to(arrays)
         self._pool = None
 

@@ -36,7 +36,7 @@ SweepProgress = Callable[[int, int, int], None]
 
 
 class SweepOptions(TypedDict, total=False):
-    """How the runs of a sweep are carried out; see `run_sweep`."""
+    """Options of `run_sweep` that change no result."""
 
     address: str
     resume: bool

@@ -47,7 +47,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class FigureChoice:
-    """What the paper leaves open, and what the figure does."""
+    """A choice that the paper does not fix: the value of the figure, and its alternatives."""
 
     id: str
     ours: str

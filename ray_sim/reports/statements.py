@@ -275,7 +275,7 @@ class Check(BaseModel):
     metric: str | None = None
     """Metric in place of the figure's."""
     published: str | None = None
-    """What the paper says, in a few words or numbers."""
+    """The paper's statement or number, in a few words."""
     because: str | None = None
     """Name of another check of the figure, which tells by its runs why this one does not appear."""
 

@@ -31,7 +31,7 @@ class Axis:
     low: int
     high: int
     price: float = 1.0
-    """Of one server, in any unit."""
+    """Price of one server, in any unit of money."""
 
 
 @dataclass(frozen=True, slots=True)
