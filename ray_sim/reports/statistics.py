@@ -290,7 +290,7 @@ class Cover:
 
 
 def shortfall(seeds: int) -> Cover | None:
-    """Distributions whose intervals cover too little at this number of seeds, 3 or more; None if none does."""
+    """Distributions whose intervals cover too little at this number of seeds, >= 3; None if none does."""
     column = bisect_right(SEEDS, seeds) - 1
     short = {name: row[column] for name, row in MEASURED.items() if row[column] < PROMISED}
     ordered = dict(sorted(short.items(), key=lambda item: -item[1]))
