@@ -75,9 +75,9 @@ def test_our_packages_have_names_under_ray_sim_that_no_file_hides(place: str, de
     (desk / "elsewhere").mkdir()
     script = desk / place / "main.py"
     script.write_text(
-        "from ray_sim.workloads.formats.csv import mapping\n"
-        "import ray_sim.workloads, ray_sim.cluster_specs, workloads.formats.csv.mapping\n"
-        "assert workloads.formats.csv.mapping is mapping and not hasattr(mapping, '__path__')\n"
+        "from ray_sim.workloads.formats.tables import mapping\n"
+        "import ray_sim.workloads, ray_sim.cluster_specs, workloads.formats.tables.mapping\n"
+        "assert workloads.formats.tables.mapping is mapping and not hasattr(mapping, '__path__')\n"
         "assert ray_sim.workloads is workloads and workloads.__spec__.name == 'workloads'\n"
         "for each in ray_sim.workloads, ray_sim.cluster_specs: print(each.__path__[0])\n"
     )

@@ -16,7 +16,7 @@ import polars as pl
 from ray_sim.model.errors import InvalidWorkloadError, problems_text
 from ray_sim.model.units import US_PER_S
 from workloads.rows import repeated
-from workloads.schema import BY_NAME, COLUMNS, SCHEMA, Column, ColumnOrigin, TextForm
+from workloads.schema import BY_NAME, COLUMNS, SCHEMA, Column, TextForm
 
 EPOCH_RANGE_S = 2**32
 """Instants given as a date must lie in 1970 .. 2106 in UTC; others are broken."""
@@ -174,7 +174,7 @@ def date_reason(text: pl.Expr, naive: pl.Expr, first_s: pl.Expr, outside: pl.Exp
 def check_frame(frame: pl.DataFrame, source: str) -> None:
     """Raise unless the frame is a workload: exact schema, sound numbers, unique names and order.
 
-    Columns of the layer `PROFILE` may be absent.
+    Columns that may hold a null may be absent.
 
     Raises
     ------
@@ -218,7 +218,7 @@ def _schema_problems(frame: pl.DataFrame) -> list[str]:
     missing = [
         f"{column.name}: column missing, expected {column.dtype}"
         for column in COLUMNS
-        if column.name not in found and column.layer != ColumnOrigin.PROFILE
+        if column.name not in found and column.null is None
     ]
     wrong = [
         f"{name}: expected {SCHEMA[name]}, found {dtype}"
@@ -294,7 +294,7 @@ def _expectation(column: Column) -> str:
 
 def _uniqueness_problems(frame: pl.DataFrame) -> Iterable[str]:
     for keys, what in ((["job_id"], "unique"), (["vc", "trace_order"], "unique within a vc")):
-        again = repeated(frame, keys)
+        again = repeated(frame, [key for key in keys if key in frame.columns])
         if again.any():
             row = again.arg_max()
             assert row is not None

@@ -37,7 +37,7 @@ EXAMPLE_CHARACTERS = 100
 
 @dataclass(frozen=True, slots=True)
 class ConversionReport:
-    """Counts and files of a conversion. Each row read is kept, rejected, or outside the window."""
+    """Counts and files of a conversion. Each row read is kept, left out, rejected, or outside the window."""
 
     format: str
     sources: tuple[Path, ...]
@@ -48,6 +48,8 @@ class ConversionReport:
     kept: int
     rejected: dict[str, int]
     """Rows by reason."""
+    left_out: dict[str, int]
+    """Rows that are no jobs, by the name of the mapping's condition."""
     outside_window: int
     warnings: tuple[str, ...]
     notes: dict[str, JsonValue]
@@ -64,6 +66,7 @@ class ConversionReport:
             "read": self.read,
             "kept": self.kept,
             "rejected": dict(self.rejected),
+            "left_out": dict(self.left_out),
             "outside_window": self.outside_window,
             "warnings": list(self.warnings),
             "notes": self.notes,
@@ -76,6 +79,7 @@ class ConversionReport:
             ("rows read", self.read),
             ("rows kept", self.kept),
             *([("rows outside the window", self.outside_window)] if self.outside_window else []),
+            *((f"left out, {name}", count) for name, count in self.left_out.items()),
             *((f"rejected, {reason}", count) for reason, count in self.rejected.items()),
             *([("rejects", str(self.rejects))] if self.rejects else []),
         ]
@@ -154,6 +158,7 @@ def convert(
         read=counts.read,
         kept=counts.kept,
         rejected=counts.rejected,
+        left_out=counts.left_out,
         outside_window=counts.outside_window,
         warnings=parsed.warnings,
         notes=parsed.notes,
@@ -202,8 +207,12 @@ def _count(parsed: Parsed, jobs: pl.LazyFrame) -> Counts:
     by_reason = parsed.rejects.group_by("reason").agg(pl.len()).sort("reason").collect(engine="streaming")
     tally = dict(by_reason.iter_rows())
     sound, kept, rejected = height(parsed.jobs), height(jobs), sum(tally.values())
-    assert parsed.read == sound + rejected, f"read {parsed.read}, sound {sound}, rejected {rejected}"
-    return Counts(read=parsed.read, kept=kept, rejected=tally, outside_window=sound - kept)
+    left_out = sum(parsed.left_out.values())
+    told = f"read {parsed.read}, sound {sound}, rejected {rejected}, left out {left_out}"
+    assert parsed.read == sound + rejected + left_out, told
+    return Counts(
+        read=parsed.read, kept=kept, rejected=tally, left_out=parsed.left_out, outside_window=sound - kept
+    )
 
 
 def _nothing_kept_text(sources: Sequence[Path], counts: Counts, parsed: Parsed, rejects: Path) -> str:
@@ -211,7 +220,11 @@ def _nothing_kept_text(sources: Sequence[Path], counts: Counts, parsed: Parsed, 
     names = ", ".join(str(path) for path in sources)
     if counts.read == 0:
         return f"{names}: no rows after the header; convert a trace that has some"
-    tally = counts.rejected | ({"outside the window": counts.outside_window} if counts.outside_window else {})
+    tally = (
+        counts.left_out
+        | counts.rejected
+        | ({"outside the window": counts.outside_window} if counts.outside_window else {})
+    )
     reasons = ", ".join(f"{reason} {count}" for reason, count in tally.items())
     text = f"{names}: none of {counts.read} rows can be kept ({reasons})"
     hints = ["check the window"] if counts.outside_window else []

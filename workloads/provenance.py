@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue, SerializerFunctionWrapHandler, model_serializer
 
 from workloads.files import sha256
 from workloads.schema import SCHEMA_VERSION
@@ -30,14 +30,22 @@ class SourceFile(_Record):
 
 
 class Counts(_Record):
-    """Row counts: read = kept + all rejected + outside the window."""
+    """Row counts: read = kept + all rejected + all left out + outside the window."""
 
     read: int
     kept: int
     rejected: dict[str, int] = {}
     """Rows by reason."""
+    left_out: dict[str, int] = {}
+    """Rows that are no jobs, by the name of the mapping's condition."""
     outside_window: int = 0
     """Sound rows outside the requested window."""
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, write: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        """Files of formats that leave no rows out have no entry for it."""
+        entries: dict[str, JsonValue] = write(self)
+        return {name: entry for name, entry in entries.items() if name != "left_out" or entry}
 
 
 class Provenance(_Record):

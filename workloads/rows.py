@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +38,10 @@ DUPLICATE_JOB = "duplicate_job_id"
 
 
 class SpilledRows:
-    """Frames of rows in the order added: in memory while they are few, else in files of a folder."""
+    """Frames of rows in the order added: in memory while they are few, else in files of a folder.
+
+    Columns that a frame lacks are null in its rows.
+    """
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
@@ -46,20 +50,22 @@ class SpilledRows:
         self._files: list[Path] = []
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Add rows with the columns of those before; raises InvalidInputError where there is no room."""
+        """Add rows; raises InvalidInputError where there is no room."""
         self._held.append(frame)
         if sum(held.height for held in self._held) < PART_ROWS:
             return
         path = self._folder / f"{self._name}-{len(self._files)}.parquet"
         with _needing_room(self._folder):
-            pl.concat(self._held).write_parquet(path, compression="lz4", row_group_size=GROUP_ROWS)
+            held = pl.concat(self._held, how="diagonal")
+            held.write_parquet(path, compression="lz4", row_group_size=GROUP_ROWS)
         self._files.append(path)
         self._held = []
 
     def scan(self) -> pl.LazyFrame:
         """All rows added, lazily; at least one frame must have been added."""
-        held = [pl.concat(self._held).lazy()] if self._held else []
-        return pl.concat([*(pl.scan_parquet(path, glob=False) for path in self._files), *held])
+        held = [pl.concat(self._held, how="diagonal").lazy()] if self._held else []
+        stored = [pl.scan_parquet(path, glob=False) for path in self._files]
+        return pl.concat([*stored, *held], how="diagonal")
 
 
 def computed(rows: pl.LazyFrame, count: int, folder: Path, name: str) -> pl.LazyFrame:
@@ -224,6 +230,18 @@ def _cuts(rows: pl.LazyFrame, count: int, name: str) -> pl.Series:
     return values.gather([len(values) * part // parts for part in range(1, parts)]).unique().sort()
 
 
+class DuplicateRule(StrEnum):
+    """Which of the records of one job is kept."""
+
+    BEST = "best"
+    """One that has ended, then the longest, then the first."""
+    FIRST = "first"
+    LAST = "last"
+    LONGEST = "longest"
+    REJECT = "reject"
+    """None."""
+
+
 class Replaced(NamedTuple):
     """Counts of first records that gave way to a later one, which has ended or is longer."""
 
@@ -241,7 +259,19 @@ class Replaced(NamedTuple):
         return (f"{DUPLICATE_JOB}: a first record gave way to {text}",) if any(self) else ()
 
 
-def keep_best(rows: pl.LazyFrame, folder: Path, compared: Portions) -> tuple[pl.LazyFrame, Replaced]:
+_RANKS: dict[DuplicateRule, dict[str, bool]] = {
+    DuplicateRule.BEST: {"ended": True, "duration_s": True, "row": False},
+    DuplicateRule.FIRST: {"row": False},
+    DuplicateRule.LAST: {"row": True},
+    DuplicateRule.LONGEST: {"duration_s": True, "row": False},
+    DuplicateRule.REJECT: {"row": False},
+}
+"""Columns by which records of one job are ranked, and whether the largest is best."""
+
+
+def keep_best(
+    rows: pl.LazyFrame, folder: Path, compared: Portions, rule: DuplicateRule = DuplicateRule.BEST
+) -> tuple[pl.LazyFrame, Replaced]:
     """Give all but the best of the sound rows with one job_id the reason `DUPLICATE_JOB`.
 
     Parameters
@@ -259,11 +289,15 @@ def keep_best(rows: pl.LazyFrame, folder: Path, compared: Portions) -> tuple[pl.
     names = sound.filter(pl.col("row").is_in(later.implode())).select("job_id").unique()
     facts = sound.join(names, on="job_id", how="semi").select("row", "job_id", "duration_s", ended=ended)
     same = facts.sort("row").collect(engine="streaming")
-    ranked = same.sort("ended", "duration_s", "row", descending=[True, True, False])
+    keys = _RANKS[rule]
+    ranked = same.sort(*keys, descending=list(keys.values()))
     first, best = (each.unique("job_id", keep="first", maintain_order=True) for each in (same, ranked))
     replaced = first.join(best, on="job_id", suffix="_best").filter(pl.col("row") != pl.col("row_best"))
     by_ended = replaced.filter(pl.col("ended") != pl.col("ended_best")).height
+    if rule == DuplicateRule.REJECT:
+        best = best.clear()
     others = same.join(best, on="row", how="anti")["row"]
     why = pl.when(pl.col("row").is_in(others.implode())).then(pl.lit(DUPLICATE_JOB))
     rows = rows.with_columns(reason=pl.coalesce("reason", why))
-    return rows, Replaced(by_ended, replaced.height - by_ended)
+    best_by_default = rule == DuplicateRule.BEST
+    return rows, Replaced(by_ended, replaced.height - by_ended) if best_by_default else Replaced()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -35,8 +36,10 @@ class ColumnOrigin(StrEnum):
 
     TRACE = "trace"
     """Measured: the trace has it, or it is null."""
+    OPERATION = "operation"
+    """Set or seen by the trace's operator; a file has these columns where they have values."""
     PROFILE = "profile"
-    """Training of the job, measured or drawn; a workload may lack these columns."""
+    """Training of the job, measured or drawn; a file has these columns where they have values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,29 @@ class Column:
         return self.dtype == pl.Int64()
 
 
+ATTEMPTS_FORM = "at most 1,000 run times in seconds with blanks between, each LENGTH or LENGTH:REASON"
+
+MAX_ATTEMPTS = 1000
+
+
+def parse_attempts(text: str) -> tuple[tuple[float, str], ...]:
+    """Length in seconds and reason (empty for none) of each attempt of an `attempt_log`.
+
+    Raises
+    ------
+    ValueError : a length is no number in 0 .. 2^36, or there are more than `MAX_ATTEMPTS`
+    """
+    attempts = []
+    for part in text.split():
+        length, _, reason = part.partition(":")
+        if not re.fullmatch(r"[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?", length) or float(length) > MAX_TIME_S:
+            raise ValueError(f"'{part[:40]}' has no length in 0 .. 2^36 s")
+        attempts.append((float(length), reason))
+    if not 0 < len(attempts) <= MAX_ATTEMPTS:
+        raise ValueError(f"has {len(attempts):,} attempts")
+    return tuple(attempts)
+
+
 EXCHANGES: dict[str, Exchange] = {exchange.name.lower(): exchange for exchange in Exchange}
 """Allowed texts of the column `exchange`."""
 
@@ -117,7 +143,7 @@ LEAST = 2**-40
 """The smallest positive number of a column that must not hold zero."""
 
 SCHEMA_VERSION = "4"
-"""Changes when a column appears, goes, or changes its meaning."""
+"""Changes when a column changes its meaning; a column that a file lacks is null."""
 
 
 def _text(name: str, meaning: str, null: str | None = None, form: TextForm | None = None) -> Column:
@@ -130,8 +156,8 @@ def _whole(
     return Column(name, pl.Int64(), meaning, null, "", minimum, maximum)
 
 
-def _count(name: str, meaning: str, null: str | None = None) -> Column:
-    return _whole(name, meaning, null, 1)
+def _count(name: str, meaning: str, null: str | None = None, *, maximum: int = MAX_COUNT) -> Column:
+    return _whole(name, meaning, null, 1, maximum)
 
 
 def _real(
@@ -163,17 +189,16 @@ def _demands(role: str, who: str, gpu_null: str | None = None) -> tuple[Column, 
     )
 
 
-def _of_profile(*columns: Column) -> tuple[Column, ...]:
-    """The columns in the layer `PROFILE`, where a null without a meaning is an unknown value."""
+def _of_layer(layer: ColumnOrigin, *columns: Column) -> tuple[Column, ...]:
+    """The columns in a layer, where a null without a meaning is an unknown value."""
     unknown = "the workload does not say"
-    return tuple(
-        replace(column, layer=ColumnOrigin.PROFILE, null=column.null or unknown) for column in columns
-    )
+    return tuple(replace(column, layer=layer, null=column.null or unknown) for column in columns)
 
 
 _NOT_CHUNKED = "the job is not chunked"
 
-TRAINING_COLUMNS: tuple[Column, ...] = _of_profile(
+TRAINING_COLUMNS: tuple[Column, ...] = _of_layer(
+    ColumnOrigin.PROFILE,
     _count("chunks", "Equal parts of the job's data, each trained by one worker.", _NOT_CHUNKED),
     _count("epochs", "Number of passes over the job's data, or over each of its chunks."),
     _count("minibatches_per_chunk", "Mini-batches of one chunk.", _NOT_CHUNKED),
@@ -221,6 +246,7 @@ TRAINING_COLUMNS: tuple[Column, ...] = _of_profile(
         "With truth=a_online, of a worker in place of `bandwidth_mbps`.",
         "`bandwidth_mbps`",
     ),
+    _count("steps", "Mini-batches of the job, counted over all GPUs; not simulated yet.", maximum=MAX_WHOLE),
     _seconds("step_s", "Fixed time of each step, besides training and exchange.", "0"),
     _seconds("step_s_per_worker", "Time that each worker adds to `step_s`.", "0"),
     _seconds("step_s_per_ps", "Time that each parameter server adds to `step_s`.", "0"),
@@ -262,7 +288,8 @@ TRAINING_COLUMNS: tuple[Column, ...] = _of_profile(
 _VALUE = TextForm(VALUE_FORM, parse_value, value_faults)
 _OUTLOOK = TextForm(OUTLOOK_FORM, parse_outlook, outlook_faults)
 
-STATEMENT_COLUMNS: tuple[Column, ...] = _of_profile(
+STATEMENT_COLUMNS: tuple[Column, ...] = _of_layer(
+    ColumnOrigin.PROFILE,
     _seconds(
         "birth_s",
         "Announcement of the job, in the trace's own time; at most `submit_s`, at which it arrives.",
@@ -284,6 +311,22 @@ STATEMENT_COLUMNS: tuple[Column, ...] = _of_profile(
     _real("reported_gpus", "What the owner reports in place of `num_gpus`.", "GPU", "the truth"),
 )
 """Optional columns: statements of work of the jobs, true and reported."""
+
+OPERATION_COLUMNS: tuple[Column, ...] = _of_layer(
+    ColumnOrigin.OPERATION,
+    _text(
+        "gpu_types", "GPU types that the job accepts, such as V100 or V100|A100; not simulated yet.", "any"
+    ),
+    _seconds("time_limit_s", "Run time after which the cluster ends the job; not simulated yet.", "no limit"),
+    _text(
+        "attempt_log",
+        "Run times of the attempts in turn, each with the reason of its end, such as 3600:oom 600 7200; not "
+        "simulated yet.",
+        "unknown",
+        TextForm(ATTEMPTS_FORM, parse_attempts),
+    ),
+)
+"""Optional columns: what the cluster's operator set or saw."""
 
 COLUMNS: tuple[Column, ...] = (
     _text("job_id", "Name of the job, unique in the workload."),
@@ -338,6 +381,7 @@ COLUMNS: tuple[Column, ...] = (
     ),
     _seconds("wait_s", "From the submission to the first start in the trace.", "unknown"),
     _seconds("span_s", "From the first start to the last end in the trace, pauses included.", "unknown"),
+    *OPERATION_COLUMNS,
     *TRAINING_COLUMNS,
     *STATEMENT_COLUMNS,
 )

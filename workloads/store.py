@@ -50,8 +50,8 @@ _COPIES = 2
 def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> None:
     """Write jobs with the columns of `SCHEMA`, in any order, as a workload file.
 
-    Columns of the layer `PROFILE` may be absent, and the file lacks those without any value. Same frame
-    and provenance, same bytes. The file appears whole or not at all.
+    Columns that may hold a null may be absent, and the file lacks those without any value but for those of
+    the layer `TRACE`. Same frame and provenance, same bytes. The file appears whole or not at all.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> N
     """
     check_frame(frame, str(path))
     # A million jobs would carry hundreds of megabytes of nulls.
-    optional = [column.name for column in COLUMNS if column.layer == ColumnOrigin.PROFILE]
+    optional = [column.name for column in COLUMNS if column.layer != ColumnOrigin.TRACE]
     present = [name for name in optional if name in frame.columns]
     sound = frame.drop(name for name in present if frame[name].null_count() == frame.height)
     _write(slices_in_order(sound), sound.columns, frame.height, provenance, path, untold)
@@ -76,8 +76,8 @@ def write_rows(
 ) -> None:
     """Write ``count`` rows, possibly more than memory holds, with unique job_id and trace_order.
 
-    Other columns than those of `SCHEMA` are left out, and so are those of the profile that the rows lack;
-    see `write_workload` for the rest.
+    Other columns than those of `SCHEMA` are left out, and so are those besides the layer `TRACE` that the
+    rows lack; see `write_workload` for the rest.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def _write(
 ) -> None:
     """Write ``count`` rows with the columns ``names``, sorted by `SORT_KEY`; see `write_rows`."""
     absent = [
-        column.name for column in COLUMNS if column.layer == ColumnOrigin.PROFILE and column.name not in names
+        column.name for column in COLUMNS if column.layer != ColumnOrigin.TRACE and column.name not in names
     ]
     metadata = {METADATA_KEY: provenance.model_dump_json()}
     schema = _table(pl.DataFrame(schema=SCHEMA).drop(absent)).schema.with_metadata(metadata)

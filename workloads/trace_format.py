@@ -79,6 +79,8 @@ class ConvertOptions:
 
     mapping: Path | None = None
     """YAML file that maps the trace's columns to the schema's."""
+    time_zone: str | None = None
+    """Zone of dates without an offset, in place of the mapping's."""
     rebase: bool = False
     """Whether submit_s counts from the first kept submission instead of the trace's own zero."""
     run_time: RunTime | None = None
@@ -93,13 +95,15 @@ class ConvertOptions:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Result of reading a trace. ``read`` = rows of ``jobs`` + rows of ``rejects``."""
+    """Result of reading a trace. ``read`` = rows of ``jobs`` + rows of ``rejects`` + all ``left_out``."""
 
     jobs: pl.LazyFrame
     """Columns of `SCHEMA` that the trace has, in any order; job_id is unique, and so is (vc, trace_order)."""
     rejects: pl.LazyFrame
     """Columns of `REJECT_SCHEMA`, in the order read."""
     read: int
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Rows that are no jobs by the user's conditions, by the condition's name."""
     options: dict[str, JsonValue] = field(default_factory=dict)
     """Options in force, as recorded in the provenance."""
     notes: dict[str, JsonValue] = field(default_factory=dict)

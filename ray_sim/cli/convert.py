@@ -25,6 +25,10 @@ def convert(
     mapping: Annotated[
         str | None, Option("--map", help="YAML file that maps the trace's columns to workload columns.")
     ] = None,
+    time_zone: Annotated[
+        str | None,
+        Option(metavar="ZONE", help="Zone of dates without an offset from UTC, such as Europe/Berlin [UTC]."),
+    ] = None,
     rebase: Annotated[
         bool, Option("--rebase", help="Count submit_s from the first kept submission.")
     ] = False,
@@ -63,6 +67,7 @@ def convert(
             sources,
             out,
             mapping=mapping,
+            time_zone=time_zone,
             rebase=rebase,
             run_time=run_time,
             rows=rows,

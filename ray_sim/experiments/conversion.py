@@ -26,6 +26,7 @@ def convert_files(
     out: Path,
     *,
     mapping: Source | None = None,
+    time_zone: str | None = None,
     rebase: bool = False,
     run_time: str | None = None,
     rows: str = "task",
@@ -47,6 +48,7 @@ def convert_files(
         check_cluster_path(cluster_out)
     options = ConvertOptions(
         mapping=None if mapping is None else local_path(str(mapping)),
+        time_zone=time_zone,
         rebase=rebase,
         run_time=None if run_time is None else choose(RunTime, "--run-time", run_time),
         rows=choose(RowKind, "--rows", rows),

@@ -18,7 +18,7 @@ from ray_sim.model.units import MAX_TIME_S
 from workloads import store
 from workloads.job_table import frame_to_table
 from workloads.provenance import Counts, Provenance
-from workloads.schema import COLUMNS, SCHEMA, ColumnOrigin, with_all_columns
+from workloads.schema import COLUMNS, SCHEMA, with_all_columns
 from workloads.store import (
     _unreadable,
     load_workload,
@@ -146,10 +146,10 @@ def test_all_problems_of_a_file_are_reported_at_once(jobs: Jobs, tmp_path: Path)
 
 def test_a_parquet_file_of_another_schema_is_named_column_by_column(jobs: Jobs, tmp_path: Path) -> None:
     path = tmp_path / "w.parquet"
-    jobs(2).drop("vc").with_columns(pl.col("num_gpus").cast(pl.Int64), extra=1).write_parquet(path)
+    jobs(2).drop("job_id").with_columns(pl.col("num_gpus").cast(pl.Int64), extra=1).write_parquet(path)
     with pytest.raises(InvalidWorkloadError) as error:
         read_frame(path)
-    assert "vc: column missing, expected String" in str(error.value)
+    assert "job_id: column missing, expected String" in str(error.value)
     assert "num_gpus: expected Float64, found Int64" in str(error.value)
     assert "extra: not a column" in str(error.value)
 
@@ -178,7 +178,7 @@ def test_a_small_file_with_more_rows_than_memory_holds_is_refused_unread(
             read(path)
     assert read_columns(path, ["submit_s"]).height == million
     monkeypatch.setattr(store, "available_bytes", lambda: 96 * million)
-    with pytest.raises(InvalidWorkloadError, match="column missing"):  # read, and no workload
+    with pytest.raises(InvalidWorkloadError, match="trace_order: expected Int64"):  # read, and no workload
         read_frame(path)
     assert store.available_bytes() > 0
 
@@ -299,8 +299,9 @@ def test_the_arrays_have_the_types_of_the_job_table(jobs: Jobs) -> None:
     assert dict(jobs(3).schema) == SCHEMA
 
 
-def test_a_file_without_a_training_profile_is_a_workload(tmp_path: Path, jobs: Jobs) -> None:
-    bare = [column.name for column in COLUMNS if column.layer == ColumnOrigin.TRACE]
+def test_columns_that_a_file_lacks_are_null_where_they_may_be(tmp_path: Path, jobs: Jobs) -> None:
+    bare = [column.name for column in COLUMNS if column.null is None]
+    assert bare == ["job_id", "trace_order", "submit_s", "num_gpus", "duration_s"]
     jobs(2).select(bare).write_parquet(tmp_path / "own.parquet")
     assert dict(read_frame(tmp_path / "own.parquet").schema) == SCHEMA
     assert load_workload(tmp_path / "own.parquet").chunk_profile is None

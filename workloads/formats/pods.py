@@ -17,7 +17,7 @@ from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.errors import InvalidWorkloadError
 from ray_sim.model.units import MAX_TIME_S, capacity_quanta
 from workloads.checks import number, number_reason, value_fault
-from workloads.formats.text import TextSource, collect_text, open_text, read_rows, reject_frame, with_blanks
+from workloads.formats.text import TableSource, collect_text, open_text, read_rows, reject_frame, with_blanks
 from workloads.progress import Meter
 from workloads.rows import height, keep_best
 from workloads.schema import BY_NAME, MAX_COUNT, MAX_GIB, Column
@@ -94,7 +94,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
     )
 
 
-def _query(source: TextSource) -> pl.LazyFrame:
+def _query(source: TableSource) -> pl.LazyFrame:
     """Columns of the schema for one file, and why a row is rejected."""
     found = [name for name in (*HEADER, *OPTIONAL) if name in source.header]
     optional = [name for name in found if name in OPTIONAL or (name in NUMBERS and NUMBERS[name].null)]
@@ -150,12 +150,12 @@ def _reasons() -> list[pl.Expr]:
     ]
 
 
-def _ignored(pods: Sequence[TextSource]) -> list[str]:
+def _ignored(pods: Sequence[TableSource]) -> list[str]:
     ignored = {name for source in pods for name in source.header} - {*HEADER, *OPTIONAL}
     return [f"ignored columns: {', '.join(sorted(ignored))}"] if ignored else []
 
 
-def read_nodes(sources: Sequence[TextSource], meter: Meter) -> tuple[Cluster, tuple[str, ...]]:
+def read_nodes(sources: Sequence[TableSource], meter: Meter) -> tuple[Cluster, tuple[str, ...]]:
     """Read node lists as a cluster; rows that are no nodes are left out, with a warning.
 
     Raises
@@ -176,7 +176,7 @@ def read_nodes(sources: Sequence[TextSource], meter: Meter) -> tuple[Cluster, tu
     return _cluster(sound), (warning,) if left_out else ()
 
 
-def _node_query(source: TextSource) -> pl.LazyFrame:
+def _node_query(source: TableSource) -> pl.LazyFrame:
     texts = source.rows({f"text of {name}": name for name in NODE_HEADER})
     amounts = {name: number(pl.col(f"text of {theirs}")) / unit for name, (theirs, unit) in _AMOUNTS.items()}
     name, model = pl.col("text of sn"), with_blanks("text of model")

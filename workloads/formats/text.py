@@ -1,4 +1,4 @@
-"""Lazy reader of delimited text, plain or gzip, with one record per line and a check of each line.
+"""Rows of foreign tables as texts: `TableSource`, and its reader of delimited text, plain, gzip or zstd.
 
 No record spans lines, so line numbers and raw text are exact. Quotes follow RFC 4180 within the line.
 `check_text` limits the sizes of files, packed or not, before a reader holds a line in memory.
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import csv
 import gzip
+import re
 import zlib
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, cast
@@ -22,7 +24,7 @@ import polars as pl
 from ray_sim.model.errors import InvalidWorkloadError
 from workloads.files import GZIP_MAGIC, require_file, text_bytes
 from workloads.progress import Meter
-from workloads.rows import GROUP_ROWS, height
+from workloads.rows import GROUP_ROWS
 from workloads.trace_format import REJECT_SCHEMA
 
 TEXT_LIMIT = 500
@@ -57,14 +59,26 @@ _PART_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class TextSource:
-    """A delimited text file with a header line."""
+class TableSource(ABC):
+    """A file of records with named columns."""
 
     path: Path
-    delimiter: str
+    """The file that the user named."""
     header: tuple[str, ...]
-    meter: Meter | None = None
-    """Counts the lines that `rows` reads."""
+    first_line: int = field(default=1, kw_only=True)
+    """Number of the first record."""
+    meter: Meter | None = field(default=None, kw_only=True)
+    """Counts the bytes that `rows` reads."""
+
+    @property
+    def other_separator(self) -> str:
+        """Advice for an error where the header is one field that other separators divide, else empty."""
+        return ""
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Columns that are read to find a record's row in another table."""
+        return frozenset()
 
     def require(self, columns: Sequence[str]) -> None:
         """Raise unless the header has all of ``columns``."""
@@ -74,18 +88,7 @@ class TextSource:
                 f" found: {', '.join(self.header)}; check the format and the file{self.other_separator}"
             )
 
-    @property
-    def other_separator(self) -> str:
-        """Advice for an error where the header is one field that other separators divide, else empty."""
-        if len(self.header) > 1:
-            return ""
-        others = {";": "semicolons", "\t": "tabs", ",": "commas", "|": "bars"}
-        for character, plural in others.items():
-            if character in self.header[0] and character != self.delimiter:
-                ours = others.get(self.delimiter, "commas")
-                return f"; line 1 has {plural}: fields must be separated by {ours}"
-        return ""
-
+    @abstractmethod
     def rows(self, names: Mapping[str, str]) -> pl.LazyFrame:
         """The records, lazily.
 
@@ -95,15 +98,55 @@ class TextSource:
 
         Returns
         -------
-        columns `line` (from 1), `fault` (why the line is no record, or null), and the wanted ones as
-        stripped text, null where blank
+        columns `line` (of the record, from `first_line`), `fault` (why it is no record, or null), and the
+        wanted ones as stripped text, null where blank
         """
+
+    @abstractmethod
+    def texts(self, lines: pl.Series) -> pl.DataFrame:
+        """Columns `line` and `text` (cut at `TEXT_LIMIT`) of the given lines."""
+
+    def spill(self, lazy: pl.LazyFrame, path: Path) -> pl.LazyFrame:
+        """Run a query on this file, in batches, into another; see `collect_text`."""
+        with _naming(self.path, f"; or {path.parent} is full: name a folder with more room in TMPDIR"):
+            lazy.sink_parquet(path, compression="lz4", row_group_size=GROUP_ROWS)
+        return pl.scan_parquet(path, glob=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TextSource(TableSource):
+    """A delimited text file."""
+
+    delimiter: str
+    """One character; a blank stands for any number of blanks and tabs."""
+    file: Path
+    """File that is read: `path`, or a copy of it as UTF-8."""
+    comment: str | None = None
+    """Begin of the lines that are no records."""
+    quotes: bool = True
+    """Whether quotes enclose a field with the delimiter in it."""
+
+    @property
+    def other_separator(self) -> str:
+        if len(self.header) > 1:
+            return ""
+        others = {";": "semicolons", "\t": "tabs", ",": "commas", "|": "bars"}
+        for character, plural in others.items():
+            if character in self.header[0] and character != self.delimiter:
+                ours = others.get(self.delimiter, "commas")
+                return (
+                    f"; line 1 has {plural}: fields must be separated by {ours}, or say in a mapping file "
+                    f'(--map) read: {{separator: "{character}"}}'.replace("\t", "\\t")
+                )
+        return ""
+
+    def rows(self, names: Mapping[str, str]) -> pl.LazyFrame:
         split = pl.col("text").map_batches(
-            partial(_split_lines, delimiter=self.delimiter, meter=self.meter),
+            partial(_split_lines, delimiter=self.delimiter, quotes=self.quotes, meter=self.meter),
             return_dtype=_FIELDS,
             is_elementwise=True,
         )
-        blank = ~pl.col("text").str.contains(f'[^{BLANKS}"{self.delimiter}]')
+        blank = ~pl.col("text").str.contains(f'[^{BLANKS}"{re.escape(self.delimiter)}]')
         fault = (
             pl.when(blank)
             .then(pl.lit("empty_row"))
@@ -124,24 +167,36 @@ class TextSource:
             .with_columns(filled)
         )
 
-    def spill(self, lazy: pl.LazyFrame, path: Path) -> pl.LazyFrame:
-        """Run a query on this file, in batches, into another; see `collect_text`."""
-        with _naming(self.path, f"; or {path.parent} is full: name a folder with more room in TMPDIR"):
-            lazy.sink_parquet(path, compression="lz4", row_group_size=GROUP_ROWS)
-        return pl.scan_parquet(path, glob=False)
-
     def texts(self, lines: pl.Series) -> pl.DataFrame:
-        """Columns `line` and `text` (cut at `TEXT_LIMIT`) of the given lines."""
         chosen = self._lines().filter(pl.col("line").is_in(lines.implode()))
         return collect_text(self.path, chosen.with_columns(pl.col("text").str.slice(0, TEXT_LIMIT)))
 
     def _lines(self) -> pl.LazyFrame:
-        lines = pl.scan_lines(self.path, name="text", row_index_name="line", row_index_offset=1, glob=False)
-        return lines.slice(1).with_columns(pl.col("line").cast(pl.Int64))
+        lines = pl.scan_lines(self.file, name="text", row_index_name="line", row_index_offset=1, glob=False)
+        records = lines.slice(self.first_line - 1).with_columns(pl.col("line").cast(pl.Int64))
+        return records if self.comment is None else records.filter(~_is_comment(self.comment))
 
 
-def open_text(path: Path, delimiter: str) -> TextSource:
-    """Read the header of a delimited text file, plain or gzip.
+def _is_comment(begin: str) -> pl.Expr:
+    return pl.col("text").str.starts_with(begin)
+
+
+def open_text(
+    path: Path,
+    delimiter: str,
+    *,
+    file: Path | None = None,
+    header: Sequence[str] = (),
+    comment: str | None = None,
+    quotes: bool = True,
+) -> TextSource:
+    """Read the header of a delimited text file, plain, gzip or zstd.
+
+    Parameters
+    ----------
+    file : copy of ``path`` as UTF-8; None where ``path`` is UTF-8
+    header : names of the columns where the file does not name them
+    comment : begin of lines that are no records, also before the header
 
     Raises
     ------
@@ -149,17 +204,30 @@ def open_text(path: Path, delimiter: str) -> TextSource:
         that end with CR alone, or a header with repeated names
     """
     require_file(path)
-    check_text(path, lines=True)
-    first = collect_text(path, pl.scan_lines(path, name="text", n_rows=1, glob=False))["text"]
-    if first.str.contains("\r[^\r]").any():
+    file = file or path
+    check_text(file, lines=True)
+    lines = pl.scan_lines(file, name="text", row_index_name="line", row_index_offset=1, glob=False)
+    if comment is not None:
+        lines = lines.filter(~_is_comment(comment))
+    first = collect_text(path, lines.head(1))
+    if first["text"].str.contains("\r[^\r]").any():
         raise InvalidWorkloadError(f"{path}: its lines end with CR alone; save it with line ends LF or CR LF")
-    fields = _split_lines(first.str.strip_prefix("\ufeff"), delimiter=delimiter).to_list()
-    if not fields or fields[0] is None:
-        raise InvalidWorkloadError(f"{path}: line 1 is no header of column names; check the file")
-    header = tuple(name.strip() for name in fields[0])
-    if repeated := named_twice(header):
-        raise InvalidWorkloadError(f"{path}: columns named twice in line 1: {', '.join(map(repr, repeated))}")
-    return TextSource(path, delimiter, header)
+    if first.is_empty():
+        raise InvalidWorkloadError(f"{path}: has comments only; fetch or write it again")
+    number = int(first["line"].item())
+    names = tuple(header)
+    if not names:
+        text = first["text"].str.strip_prefix("\ufeff")
+        fields = _split_lines(text, delimiter=delimiter, quotes=quotes).to_list()[0]
+        if fields is None:
+            raise InvalidWorkloadError(f"{path}: line {number} is no header of column names; check the file")
+        names = tuple(name.strip() for name in fields)
+    if repeated := named_twice(names):
+        raise InvalidWorkloadError(
+            f"{path}: columns named twice in line {number}: {', '.join(map(repr, repeated))}"
+        )
+    first_line = number + (0 if header else 1)
+    return TextSource(path, names, delimiter, file, comment, quotes, first_line=first_line)
 
 
 def with_blanks(name: str) -> pl.Expr:
@@ -173,7 +241,7 @@ def named_twice(header: Sequence[str]) -> list[str]:
 
 
 def read_rows(
-    sources: Sequence[TextSource], query: Callable[[TextSource], pl.LazyFrame], folder: Path, meter: Meter
+    sources: Sequence[TableSource], query: Callable[[TableSource], pl.LazyFrame], folder: Path, meter: Meter
 ) -> pl.LazyFrame:
     """Rows of several files in order; rows of large files are stored in ``folder``.
 
@@ -189,7 +257,7 @@ def read_rows(
     parts: list[pl.LazyFrame] = []
     before = 0
     for index, source in enumerate(sources):
-        place = {"source": pl.lit(index, pl.Int64), "row": pl.col("line") - FIRST_LINE + before}
+        place = {"source": pl.lit(index, pl.Int64), "row": pl.col("line") - source.first_line + before}
         meter.begin(source.path)
         rows = query(replace(source, meter=meter)).with_columns(**place)
         part = (
@@ -197,12 +265,13 @@ def read_rows(
             if held
             else source.spill(rows, folder / f"{index}.parquet")
         )
-        before += height(part)
+        last: int = part.select(pl.col("row").max().fill_null(before - 1)).collect(engine="streaming").item()
+        before = last + 1
         parts.append(part)
     return pl.concat(parts, how="diagonal")
 
 
-def reject_frame(sources: Sequence[TextSource], rows: pl.LazyFrame) -> pl.DataFrame:
+def reject_frame(sources: Sequence[TableSource], rows: pl.LazyFrame) -> pl.DataFrame:
     """Rows (`source`, `line`, `reason`) that have a reason, joined with their text, as `REJECT_SCHEMA`."""
     faulty = rows.filter(pl.col("reason").is_not_null()).select("source", "line", "reason")
     rejected = faulty.collect(engine="streaming")
@@ -241,16 +310,18 @@ def _naming(path: Path, advice: str = "") -> Iterator[None]:
         ) from error
 
 
-def _split_lines(lines: pl.Series, delimiter: str, meter: Meter | None = None) -> pl.Series:
+def _split_lines(lines: pl.Series, delimiter: str, quotes: bool, meter: Meter | None = None) -> pl.Series:
     """Stripped fields of each line; null where its quotes do not close.
 
     Most batches have no quotes and no blanks and take the fast path.
     """
     if meter is not None:
         meter.add(int(lines.str.len_bytes().sum()))
+    if delimiter == " ":
+        lines = lines.str.strip_chars(BLANKS).str.replace_all("[ \t]+", " ")
     fields = lines.str.split(delimiter)
     quoted = lines.str.contains('"', literal=True)
-    if quoted.any():
+    if quotes and quoted.any():
         slow = [_split_quoted(line, delimiter) for line in lines.filter(quoted)]
         places = pl.concat([(~quoted).arg_true(), quoted.arg_true()])
         parts = pl.concat([fields.filter(~quoted), pl.Series(slow, dtype=_FIELDS)])
@@ -281,7 +352,6 @@ def check_text(path: Path, *, lines: bool) -> None:
     InvalidWorkloadError : it unpacks to more than `MAX_RATIO` times its size and `FREE_BYTES`, or a line is
         longer than `MAX_LINE`; says which
     """
-    most = max(FREE_BYTES, MAX_RATIO * path.stat().st_size)
     unpacked = 0
     length = _Lines(path) if lines else None
     try:
@@ -290,10 +360,14 @@ def check_text(path: Path, *, lines: bool) -> None:
                 unpacked += len(part)
                 if length is not None:
                     length.add(part)
-                if unpacked > most:
-                    break
+                refuse_bomb(path, unpacked)
     except (OSError, EOFError, zlib.error):
         return
+
+
+def refuse_bomb(path: Path, unpacked: int) -> None:
+    """Raise InvalidWorkloadError where a packed file has given more bytes than a trace would."""
+    most = max(FREE_BYTES, MAX_RATIO * path.stat().st_size)
     if unpacked > most:
         raise InvalidWorkloadError(
             f"{path}: unpacks to more than {most / 2**20:,.0f} MiB; a packed trace may be {MAX_RATIO} times "

@@ -18,7 +18,7 @@ from pathlib import Path
 import polars as pl
 
 from workloads.checks import date_reason, instants, number, number_reason
-from workloads.formats.text import TextSource, open_text, read_rows, reject_frame
+from workloads.formats.text import TableSource, open_text, read_rows, reject_frame
 from workloads.progress import Meter
 from workloads.rows import height, repeats
 from workloads.schema import BY_NAME
@@ -77,7 +77,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
     )
 
 
-def _query(source: TextSource) -> pl.LazyFrame:
+def _query(source: TableSource) -> pl.LazyFrame:
     """Parsed columns of one file, and why a row is rejected."""
     naive = pl.col("timestamp").str.to_datetime(TIME_FORMAT, time_unit="us", strict=False)
     numbers = {"duration_s": "duration", "gpus": "num_gpus", "gpu_s": "gpu_time"}
@@ -108,7 +108,7 @@ def _query(source: TextSource) -> pl.LazyFrame:
     )
 
 
-def _warnings(sources: Sequence[TextSource], off: int) -> tuple[str, ...]:
+def _warnings(sources: Sequence[TableSource], off: int) -> tuple[str, ...]:
     found = []
     if off:
         found.append(

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from workloads.checks import EPOCH_RANGE_S, RowError
-from workloads.formats.philly.json_records import JsonRecord
+from workloads.formats.json_records import JsonRecord
 from workloads.schema import MAX_COUNT
 from workloads.trace_format import RunTime
 

@@ -20,9 +20,9 @@ from pydantic import JsonValue
 
 from ray_sim.model.errors import InvalidWorkloadError
 from workloads.checks import RowError, number
+from workloads.formats.json_records import JsonRecord, is_array, read_records
 from workloads.formats.philly.csv import TIME_ZONE
 from workloads.formats.philly.job import RULES, LocalClock, LoggedJob, LoggedRun, parse_job
-from workloads.formats.philly.json_records import JsonRecord, is_array, read_records
 from workloads.formats.text import TEXT_LIMIT, collect_text, open_text
 from workloads.progress import Meter
 from workloads.rows import DUPLICATE_JOB, Replaced, SpilledRows

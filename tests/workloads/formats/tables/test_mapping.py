@@ -13,7 +13,7 @@ from workloads.trace_format import ConvertOptions
 
 Trace = Callable[..., Path]
 
-MAP = Path(__file__).parents[3] / "workloads" / "samples" / "pcs_philly_map.yaml"
+MAP = Path(__file__).parents[4] / "workloads" / "samples" / "pcs_philly_map.yaml"
 
 WORK = """
 derived:
@@ -94,7 +94,7 @@ def test_a_part_of_the_files_name_is_a_column(tmp_path: Path) -> None:
         ),
         (
             "derived: {duration_s: {column: work}}",
-            "derived.duration_s: give one of times, divided_by and plus",
+            "derived.duration_s: give an expression, or a column and one of times, divided_by and plus",
         ),
         (
             "derived: {duration_s: {column: w, times: {by: model, table: {a: 1}}}}",

@@ -1,7 +1,7 @@
-"""Parse submission times of a table: numbers, ISO 8601, or dates of a given form.
+"""Parse dates of a table: ISO 8601, or a given form.
 
-A form is a pattern of dates in the codes of chrono's ``strftime``, which polars uses. Used by the format csv;
-the same text must give the same instant, or the version of its converter changes.
+A form is a pattern of dates in the codes of chrono's ``strftime``, which polars uses. Called by the reader of
+tables; the same text must give the same instant, or the version of its converter changes.
 """
 
 from __future__ import annotations
@@ -74,30 +74,45 @@ def form_problem(form: str, zone: str | None) -> str | None:
     return None
 
 
-def with_submissions(rows: pl.LazyFrame, text: pl.Expr, form: str | None, zone: str) -> pl.LazyFrame:
-    """Read the dates among the texts of a column.
+def with_dates(rows: pl.LazyFrame, name: str, naive: pl.Expr, zone: str) -> pl.LazyFrame:
+    """The rows and the instants of dates, in two steps, or polars would compute the dates again for each use.
 
     Parameters
     ----------
-    text : stripped texts, null where blank
-    form : of all dates; None where they are ISO 8601
+    naive : a `_DATE` per row, such as `dates_of` makes
     zone : of dates without an offset from UTC
 
     Returns
     -------
-    the rows and `naive` (the date as written, in UTC if it has an offset; null where the text is no date),
-    `local` (whether it has no offset), and `first_s`, `second_s` and `outside` of `checks.instants`
+    the rows and, with `` of NAME`` behind each, `naive` (the date as written, in UTC if it has an offset;
+    null where there is none), `local` (whether it has no offset), and what `checks.instants` returns
+    """
+    dates = rows.with_columns(naive.alias(_DATES))
+    fields = {part: pl.col(_DATES).struct.field(part) for part in ("naive", "local")}
+    read = dates.with_columns(expr.alias(f"{part} of {name}") for part, expr in fields.items()).drop(_DATES)
+    found = instants(pl.col(f"naive of {name}"), pl.col(f"local of {name}"), zone)
+    return read.with_columns(expr.alias(f"{part} of {name}") for part, expr in found.items())
+
+
+def dates_of(text: pl.Expr, form: str | None) -> pl.Expr:
+    """`_DATE` of each stripped text.
+
+    Parameters
+    ----------
+    form : of all dates; None where they are ISO 8601
     """
     if form is None:
-        dates = text.map_batches(iso_dates, return_dtype=_DATE, is_elementwise=True)
-        read = rows.with_columns(dates.alias(_DATES)).unnest(_DATES)
-    else:
-        read = rows.with_columns(**_of_form(text, form))
-    return read.with_columns(**instants(pl.col("naive"), pl.col("local"), zone))
+        return text.map_batches(iso_dates, return_dtype=_DATE, is_elementwise=True)
+    return pl.struct(read.alias(name) for name, read in _of_form(text, form).items())
+
+
+def local_dates(naive: pl.Expr) -> pl.Expr:
+    """`_DATE` of dates without an offset from UTC."""
+    return pl.struct(naive=naive, local=pl.lit(value=True))
 
 
 def _of_form(text: pl.Expr, form: str) -> dict[str, pl.Expr]:
-    """`naive` and `local` of texts by a form, as in `with_submissions`."""
+    """`naive` and `local` of texts by a form, as in `with_dates`."""
     if zone_code := _ZONE_CODE.search(form):
         text = _without_zone_name(text, form[zone_code.end() :])
         form = _ZONE_CODE.sub(r"\1", form)
@@ -122,9 +137,10 @@ def _without_zone_name(text: pl.Expr, rest: str) -> pl.Expr:
 
 
 _DATES = "dates"
-"""Column of what `iso_dates` returns."""
+"""Helper column of `with_dates`."""
 
 _DATE = pl.Struct({"naive": pl.Datetime("us"), "local": pl.Boolean()})
+"""Type of a date as written, and whether it has no offset from UTC."""
 
 
 def iso_dates(texts: pl.Series) -> pl.Series:
@@ -135,7 +151,7 @@ def iso_dates(texts: pl.Series) -> pl.Series:
 
 
 def _iso(text: pl.Expr) -> dict[str, pl.Expr]:
-    """`naive` and `local` of ISO 8601 texts, as in `with_submissions`."""
+    """`naive` and `local` of ISO 8601 texts, as in `with_dates`."""
     date, minute, second, fraction, offset = (
         text.str.extract_groups(_ISO).struct.field(str(group)) for group in range(1, 6)
     )

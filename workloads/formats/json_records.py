@@ -1,4 +1,4 @@
-"""Reader of a JSON array of any length, plain or gzip; memory is bounded by the longest record.
+"""Reader of JSON records in an array or in lines, plain or gzip; memory is bounded by the longest record.
 
 The standard library's parser reads one value after another from a window of text, which gives each record's
 raw text and number for the rejects. Numbers stay texts, so none is too long to read.
@@ -30,7 +30,7 @@ _NOT_BLANK = re.compile(r"[^ \t\r\n]")
 
 
 class JsonRecord(NamedTuple):
-    """One element of the array."""
+    """One element of the array, or one line."""
 
     number: int
     """Number of the record, from 1."""
@@ -45,22 +45,64 @@ def is_array(path: Path) -> bool:
         return _Window(stream).peek() == "["
 
 
-def read_records(path: Path) -> Iterator[JsonRecord]:
-    """The elements of a file that holds one JSON array.
+def read_records(
+    path: Path, *, key: str | None = None, lines: bool = False, name: Path | None = None
+) -> Iterator[JsonRecord]:
+    """The records of a JSON file.
+
+    Parameters
+    ----------
+    key : the records are the elements of the array that the file's object has under this key; None: of the
+        file's array
+    lines : the records are values one after the other, with blanks or line ends between
+    name : name of the file in errors
 
     Raises
     ------
-    InvalidWorkloadError : unreadable, truncated, no JSON array, or unpacking to too much; tells the line
+    InvalidWorkloadError : unreadable, truncated, without such records, or unpacking to too much; tells the
+        line
     """
     check_text(path, lines=False)
     with read_to_its_end(path), open_unpacked(path) as stream:
         window = _Window(stream)
         try:
-            yield from _elements(window)
+            if key is not None:
+                _enter(window, key)
+            yield from _values(window) if lines else _elements(window, whole=key is None)
         except _TextError as fault:
             raise InvalidWorkloadError(
-                f"{path}: line {window.line_of(fault.at)}: {fault}; fetch or write the file again"
+                f"{name or path}: line {window.line_of(fault.at)}: {fault}; fetch or write the file again"
             ) from fault
+
+
+def _enter(window: _Window, key: str) -> None:
+    """Advance to the value that an object has under a key."""
+    found: list[str] = []
+    following = window.peek()
+    if following != "{":
+        raise _TextError(f"no JSON object with the key '{key}'", window.at)
+    while following in ("{", ","):
+        window.at += 1
+        name, _ = window.decode()
+        if window.peek() != ":":
+            raise _TextError(f"after the key {name!r} a colon should follow", window.at)
+        window.at += 1
+        if name == key:
+            return
+        if window.peek() in ("[", "{"):
+            found.append(str(name))
+        window.decode()
+        following = window.peek()
+    has = f"; lists and objects are under: {', '.join(found)}" if found else ""
+    raise _TextError(f"the object has no key '{key}'{has}", window.at)
+
+
+def _values(window: _Window) -> Iterator[JsonRecord]:
+    number = 0
+    while window.peek():
+        value, text = window.decode()
+        number += 1
+        yield JsonRecord(number, text, value)
 
 
 class _TextError(Exception):
@@ -123,7 +165,13 @@ class _Window:
         return True
 
 
-def _elements(window: _Window) -> Iterator[JsonRecord]:
+def _elements(window: _Window, whole: bool) -> Iterator[JsonRecord]:
+    """The elements of an array.
+
+    Parameters
+    ----------
+    whole : nothing but the array is in the text
+    """
     if window.peek() != "[":
         raise _TextError("no JSON array of records", window.at)
     window.at += 1
@@ -140,5 +188,5 @@ def _elements(window: _Window) -> Iterator[JsonRecord]:
         if following == ",":
             window.at += 1
     window.at += 1
-    if window.peek():
+    if whole and window.peek():
         raise _TextError("text after the end of the array", window.at)

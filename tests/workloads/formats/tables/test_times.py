@@ -14,8 +14,8 @@ import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from workloads.convert import ConversionReport, convert
-from workloads.formats.csv import times
-from workloads.formats.csv.times import form_problem, iso_dates, with_submissions
+from workloads.formats.tables import times
+from workloads.formats.tables.times import dates_of, form_problem, iso_dates, with_dates
 from workloads.store import read_frame
 from workloads.trace_format import ConvertOptions
 
@@ -38,8 +38,10 @@ def seconds(time: datetime) -> float:
 
 
 def read(texts: Sequence[str], form: str | None = None, zone: str = "UTC") -> list[float | None]:
-    rows = with_submissions(pl.LazyFrame({"text": texts}, {"text": pl.String}), pl.col("text"), form, zone)
-    return rows.collect()["first_s"].to_list()
+    rows = pl.LazyFrame({"text": texts}, {"text": pl.String})
+    return (
+        with_dates(rows, "cell", dates_of(pl.col("text"), form), zone).collect()["first_s of cell"].to_list()
+    )
 
 
 def converted(trace: Trace, cells: list[str], mapping: str = "", rebase: bool = False) -> ConversionReport:
@@ -148,8 +150,8 @@ def test_dates_are_read_once_and_batch_by_batch(tmp_path: Path, monkeypatch: pyt
     count = 300_000
     (tmp_path / "dates.txt").write_text("2017-10-09T10:00:00\n" * count)
     rows = pl.scan_lines(tmp_path / "dates.txt", name="text")
-    dates = with_submissions(rows, pl.col("text"), None, "UTC")
-    assert dates.collect(engine="streaming")["first_s"].n_unique() == 1
+    dates = with_dates(rows, "cell", times.dates_of(pl.col("text"), None), "UTC")
+    assert dates.collect(engine="streaming")["first_s of cell"].n_unique() == 1
     assert sum(lengths) == count
     assert max(lengths) < count
 

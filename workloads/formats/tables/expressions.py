@@ -1,0 +1,244 @@
+"""Expressions in mapping files: numbers and dates of a row computed from its cells, in a closed grammar.
+
+    expression = term {("+" | "-") term}
+    term       = factor {("*" | "/") factor}
+    factor     = number | column | "(" expression ")" | "-" factor
+                 | function "(" expression {"," expression} ")"
+
+A column is its name, in backticks where it has other characters than letters, digits, ``_`` and dots. The
+functions are those of `FUNCTIONS`. Nothing else is understood, so nothing of a mapping file is run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+import polars as pl
+
+FUNCTIONS = ("max", "min", "sum", "first", "count")
+"""Of several expressions, or of one column that holds a list (its path has a star)."""
+
+MAX_LENGTH = 500
+
+_MOST_NESTED = 50
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)|(?P<name>[^\W\d]\w*(?:\.(?:\*|\w+))*)"
+    r"|`(?P<quoted>[^`]+)`|(?P<sign>[-+*/(),]))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """Value of an expression in each row, seconds since 1970 of a date, and its kind."""
+
+    value: pl.Expr
+    """With local dates of an hour that came twice in its first pass."""
+    latest: pl.Expr
+    """With those that are added in their second pass."""
+    dates: pl.Expr = field(default_factory=lambda: pl.lit(0))
+    """0 of a number, 1 of a date; the difference of two dates is a number, their sum is neither."""
+
+    @classmethod
+    def number(cls, value: pl.Expr) -> Quantity:
+        """A number."""
+        return cls(value, value)
+
+    @property
+    def forward(self) -> pl.Expr:
+        """The value, or `latest` where only that is not negative: time does not run backwards."""
+        turned = (self.value < 0) & (self.latest >= 0)
+        return pl.when(turned).then(self.latest).otherwise(self.value)
+
+
+class Input(NamedTuple):
+    """What an expression needs of a row: a column, or a function of a column that holds a list."""
+
+    column: str
+    function: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its text in an expression."""
+        return f"{self.function}({self.column})" if self.function else self.column
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A parsed expression; it is called with the value of each input, by label, for its own value."""
+
+    inputs: tuple[Input, ...]
+    """Each once."""
+    _apply: Callable[[Mapping[str, Quantity]], Quantity]
+
+    def __call__(self, values: Mapping[str, Quantity]) -> Quantity:
+        return self._apply(values)
+
+
+class ExpressionError(ValueError):
+    """A text is no expression; the message says where and what was expected."""
+
+
+def parse_expression(text: str) -> Expression:
+    """The expression that a text holds; raises `ExpressionError` for another."""
+    if len(text) > MAX_LENGTH:
+        raise ExpressionError(f"has {len(text):,} characters; at most {MAX_LENGTH:,} are read")
+    parser = _Parser(text)
+    apply = parser.sum()
+    parser.expect("end")
+    return Expression(tuple(dict.fromkeys(parser.inputs)), apply)
+
+
+_Apply = Callable[[Mapping[str, Quantity]], Quantity]
+
+
+class _Parser:
+    """One pass over the tokens of a text, from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self.inputs: list[Input] = []
+        self._tokens = list(_tokens(text))
+        self._at = 0
+        self._nested = 0
+
+    def sum(self) -> _Apply:
+        left = self._product()
+        while self._sign in ("+", "-"):
+            left = _combined(self._next(), left, self._product())
+        return left
+
+    def _product(self) -> _Apply:
+        left = self._factor()
+        while self._sign in ("*", "/"):
+            left = _combined(self._next(), left, self._factor())
+        return left
+
+    def _factor(self) -> _Apply:
+        self._nested += 1
+        if self._nested > _MOST_NESTED:
+            raise ExpressionError(f"has more than {_MOST_NESTED} brackets in each other")
+        factor = self._any_factor()
+        self._nested -= 1
+        return factor
+
+    def _any_factor(self) -> _Apply:
+        kind, text = self._tokens[self._at]
+        self._at += 1
+        if kind == "number":
+            return lambda cells: Quantity.number(pl.lit(float(text)))
+        if kind == "name" and self._sign == "(":
+            return self._function(text)
+        if kind in ("name", "quoted"):
+            if "*" in text.split("."):
+                raise ExpressionError(
+                    f"'{text}' is a list; say which of its numbers is wanted, as in sum({text}); functions: "
+                    + ", ".join(FUNCTIONS)
+                )
+            self.inputs.append(Input(text))
+            return lambda cells: cells[text]
+        if text == "(":
+            inner = self.sum()
+            self.expect(")")
+            return inner
+        if text == "-":
+            return _combined("-", lambda cells: Quantity.number(pl.lit(0.0)), self._factor())
+        raise ExpressionError(f"a number, a column or a function is expected {_where(kind, text)}")
+
+    def _function(self, name: str) -> _Apply:
+        if name not in FUNCTIONS:
+            raise ExpressionError(f"there is no function '{name}'; functions: {', '.join(FUNCTIONS)}")
+        self.expect("(")
+        kind, text = self._tokens[self._at]
+        if kind in ("name", "quoted") and "*" in text.split("."):
+            self._at += 1
+            self.expect(")")
+            self.inputs.append(of_list := Input(text, name))
+            return lambda cells: cells[of_list.label]
+        parts = [self.sum()]
+        while self._sign == ",":
+            self._next()
+            parts.append(self.sum())
+        self.expect(")")
+        return lambda cells: _of_several(name, [part(cells) for part in parts])
+
+    @property
+    def _sign(self) -> str:
+        kind, text = self._tokens[self._at]
+        return text if kind == "sign" else ""
+
+    def _next(self) -> str:
+        self._at += 1
+        return self._tokens[self._at - 1][1]
+
+    def expect(self, wanted: str) -> None:
+        kind, text = self._tokens[self._at]
+        if wanted not in (kind, text):
+            raise ExpressionError(
+                f"{'the end' if wanted == 'end' else wanted} is expected {_where(kind, text)}"
+            )
+        self._at += 1
+
+
+def _where(kind: str, text: str) -> str:
+    return "at the end" if kind == "end" else f"where '{text}' stands"
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    at = 0
+    while at < len(text.rstrip()):
+        found = _TOKEN.match(text, at)
+        if found is None or found.lastgroup is None:
+            raise ExpressionError(
+                f"'{text[at:].strip()[:20]}' is not understood; a name with other characters than letters, "
+                "digits, _ and dots stands in backticks"
+            )
+        yield found.lastgroup, found[found.lastgroup]
+        at = found.end()
+    yield "end", ""
+
+
+def _combined(sign: str, first: _Apply, second: _Apply) -> _Apply:
+    def apply(cells: Mapping[str, Quantity]) -> Quantity:
+        a, b = first(cells), second(cells)
+        match sign:
+            case "+":
+                return Quantity(a.value + b.value, a.latest + b.latest, a.dates + b.dates)
+            case "-":
+                return Quantity(a.value - b.value, a.latest - b.value, a.dates - b.dates)
+            case "*":
+                return Quantity(a.value * b.value, a.latest * b.latest, _number_or_neither(a.dates, b.dates))
+        return Quantity(a.value / b.value, a.latest / b.value, _number_or_neither(a.dates, b.dates))
+
+    return apply
+
+
+_NEITHER = 1000
+"""Kind of what is neither a number nor a date, such as the product of dates."""
+
+
+def _number_or_neither(*kinds: pl.Expr) -> pl.Expr:
+    return pl.when(pl.all_horizontal(kind == 0 for kind in kinds)).then(0).otherwise(_NEITHER)
+
+
+def _of_several(name: str, parts: Sequence[Quantity]) -> Quantity:
+    known = [part.value.is_not_null() for part in parts]
+    kinds = [pl.when(here).then(part.dates) for part, here in zip(parts, known, strict=True)]
+    if name == "count":
+        return Quantity.number(pl.sum_horizontal(here.cast(pl.Float64) for here in known))
+    least, most = pl.min_horizontal(kinds), pl.max_horizontal(kinds)
+    alike = pl.when(least == most).then(most).otherwise(_NEITHER)
+    kind = {"sum": pl.sum_horizontal(kinds), "first": pl.coalesce(kinds)}.get(name, alike)
+    joined = _JOINED[name]
+    return Quantity(joined([part.value for part in parts]), joined([part.latest for part in parts]), kind)
+
+
+_JOINED: dict[str, Callable[[list[pl.Expr]], pl.Expr]] = {
+    "sum": partial(pl.sum_horizontal, ignore_nulls=False),
+    "first": pl.coalesce,
+    "max": pl.max_horizontal,
+    "min": pl.min_horizontal,
+}

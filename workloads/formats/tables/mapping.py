@@ -1,0 +1,580 @@
+"""Mapping file of a table: how it is read, names of columns, units, cells, computed columns, rows left out.
+
+A computed column is an expression of a closed grammar, or made from a column and a lookup table, or from a
+file name. A mapping file can compute nothing else; it holds no code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    field_serializer,
+    model_validator,
+)
+
+from ray_sim.model.errors import InvalidInputError, UnknownNameError, nearest, problems_text
+from workloads.checks import value_fault
+from workloads.documents import dotted_problems, parse_yaml, read_text
+from workloads.formats.tables.cells import Cell, as_list, pattern_fault, plain
+from workloads.formats.tables.expressions import Expression, ExpressionError, parse_expression
+from workloads.formats.tables.files import Reading
+from workloads.formats.tables.times import form_problem, is_instant, is_time_zone
+from workloads.formats.text import TableSource
+from workloads.rows import DuplicateRule
+from workloads.schema import BY_NAME, COLUMNS, DEMAND_COLUMNS, Column
+
+_BETWEEN = "\x1f"
+"""Joins the texts of several columns to one key: ASCII's unit separator."""
+
+_MAX_ENTRY = 2**62
+
+UNITS: dict[str, dict[str, tuple[int, int]]] = {
+    "s": {
+        "us": (1, 1_000_000),
+        "ms": (1, 1000),
+        "s": (1, 1),
+        "min": (60, 1),
+        "h": (3600, 1),
+        "d": (86_400, 1),
+    },
+    "GPU": {"gpu": (1, 1), "milli": (1, 1000), "percent": (1, 100)},
+    "core": {"core": (1, 1), "milli": (1, 1000), "percent": (1, 100)},
+    "GiB": {
+        "gib": (1, 1),
+        "mib": (1, 1024),
+        "kib": (1, 2**20),
+        "b": (1, 2**30),
+        "gb": (10**9, 2**30),
+        "mb": (10**6, 2**30),
+    },
+    "MB": {"mb": (1, 1), "gb": (1000, 1)},
+    "Mbps": {"mbps": (1, 1), "gbps": (1000, 1)},
+}
+"""Allowed units of a file by the schema's unit, as multiplier and divisor."""
+
+_PER_ROW = ("job_id", "trace_order")
+
+_PER_TASK = ("num_gpus",)
+"""Columns of the whole job that a file may have for one task instead."""
+
+PER_TASK = tuple(name for name in DEMAND_COLUMNS if name.endswith("_per_task"))
+"""Columns that a file may have for the whole job instead."""
+
+
+def _with_text_keys(table: object) -> object:
+    """Convert integer keys to the text that the file has."""
+    if not isinstance(table, dict):
+        return table
+    return {str(key) if type(key) is int else key: _with_text_keys(entry) for key, entry in table.items()}
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Lookup(_Part):
+    """A number for each value of a column, or for each combination of the values of several."""
+
+    by: Annotated[list[str], BeforeValidator(as_list), Field(min_length=1)]
+    """Columns of the file, one for each level of the table."""
+    table: Annotated[dict[str, JsonValue], BeforeValidator(_with_text_keys), Field(min_length=1)]
+
+    def find(self, texts: Sequence[pl.Expr]) -> pl.Expr:
+        """The number for the stripped texts of its columns; null where the table has none."""
+        leaves = _leaves(self.table)
+        entries = {
+            _BETWEEN.join(path): float(entry) for path, entry in leaves if isinstance(entry, int | float)
+        }
+        key = pl.concat_str(texts, separator=_BETWEEN)
+        return key.replace_strict(entries, default=None, return_dtype=pl.Float64)
+
+
+class Derived(_Part):
+    """A workload column computed by an expression, or from a column and a number from a lookup table."""
+
+    expression: str | None = None
+    column: str | None = None
+    times: Lookup | None = None
+    divided_by: Lookup | None = None
+    plus: Lookup | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_text(cls, entry: object) -> object:
+        return {"expression": str(entry)} if isinstance(entry, str | int | float) else entry
+
+    @cached_property
+    def parsed(self) -> Expression | None:
+        """The expression; None where there is none. Raises ExpressionError for a text that is none."""
+        return None if self.expression is None else parse_expression(self.expression)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the expression can be read, if there is one."""
+        try:
+            _ = self.parsed
+        except ExpressionError:
+            return False
+        return True
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """Columns that the rule reads, each with the key of the entry that names it."""
+        computed = [] if self.parsed is None else [("expression", each.column) for each in self.parsed.inputs]
+        column = [] if self.column is None else [("column", self.column)]
+        by = [(f"{key}.by", name) for key, lookup in self.lookups.items() for name in lookup.by]
+        return [*computed, *column, *by]
+
+    @property
+    def lookups(self) -> dict[str, Lookup]:
+        """Lookups by operation; a valid file gives exactly one."""
+        operations = {"times": self.times, "divided_by": self.divided_by, "plus": self.plus}
+        return {name: lookup for name, lookup in operations.items() if lookup is not None}
+
+    @property
+    def lookup(self) -> Lookup:
+        """The single lookup of a valid rule."""
+        (lookup,) = self.lookups.values()
+        return lookup
+
+    def value(self, column: pl.Expr, entry: pl.Expr) -> pl.Expr:
+        """The column's number and the entry, put together."""
+        if self.times is not None:
+            return column * entry
+        return column / entry if self.divided_by is not None else column + entry
+
+
+def part_of_name(pattern: str, source: TableSource) -> str | None:
+    """Part of a file's name that matches the pattern's star; None if the name does not match."""
+    before, _, after = pattern.partition("*")
+    match = re.fullmatch(f"{re.escape(before)}(.+){re.escape(after)}", source.path.name)
+    return match[1] if match else None
+
+
+def name_problems(file_name: Mapping[str, str], sources: Sequence[TableSource]) -> Iterator[str]:
+    """Problems of the columns taken from files' names, one line each."""
+    for name, pattern in file_name.items():
+        if pattern.count("*") != 1:
+            yield f"file_name.{name}: must have one star for the part that is wanted, is '{pattern}'"
+            continue
+        for source in sources:
+            if part_of_name(pattern, source) is None:
+                yield f"file_name.{name}: {source.path.name} is not of the form '{pattern}'"
+            if name in source.header:
+                yield f"file_name.{name}: {source.path.name} has a column of that name; choose another"
+
+
+def derived_problems(
+    derived: Mapping[str, Derived], known: Mapping[str, Sequence[str]], numbers: Sequence[str]
+) -> Iterator[str]:
+    """Problems of computed columns, one line each.
+
+    Parameters
+    ----------
+    known : by file name, the columns there are
+    numbers : our columns that may be computed
+    """
+    for name, rule in derived.items():
+        where = f"derived.{name}"
+        if name not in numbers:
+            yield f"{where}: only columns of numbers can be computed: {', '.join(numbers)}"
+        try:
+            columns = rule.columns
+        except ExpressionError as error:
+            yield f"{where}: {error}, in '{rule.expression}'"
+            continue
+        if rule.expression is None and (rule.column is None or len(rule.lookups) != 1):
+            yield f"{where}: give an expression, or a column and one of times, divided_by and plus"
+        if rule.expression is not None and (rule.column is not None or rule.lookups):
+            yield f"{where}: has an expression and a lookup table; keep one of the two"
+        for operation, lookup in rule.lookups.items():
+            for problem in _entry_problems(lookup, zero=operation != "divided_by"):
+                yield f"{where}.{operation}.table.{problem}"
+        for key, column in columns:
+            for file, header in known.items():
+                if column not in header:
+                    yield f"{where}.{key}: {no_column(file, column, header)}"
+
+
+def no_column(file: str, name: str, header: Sequence[str]) -> str:
+    """Say that a file has no column of that name, and which are like it."""
+    near = nearest(name, header)
+    hint = f"; did you mean '{near}'? Found" if near else "; found"
+    return f"{file} has no column '{name}'{hint}: {', '.join(header)}"
+
+
+def _entry_problems(lookup: Lookup, zero: bool) -> Iterator[str]:
+    wanted = "a number" if zero else "a number other than 0"
+    for path, entry in _leaves(lookup.table):
+        if len(path) != len(lookup.by):
+            yield f"{'.'.join(path)}: must be {len(lookup.by)} levels deep, like `by`, is {len(path)}"
+        elif isinstance(entry, bool) or not isinstance(entry, int | float) or not abs(entry) <= _MAX_ENTRY:
+            yield f"{'.'.join(path)}: must be {wanted}, is {entry!r}"
+        elif entry == 0 and not zero:
+            yield f"{'.'.join(path)}: must be {wanted}, is 0"
+
+
+def _leaves(table: Mapping[str, JsonValue]) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
+    for key, entry in table.items():
+        if isinstance(entry, dict):
+            yield from (((key, *path), leaf) for path, leaf in _leaves(entry))
+        else:
+            yield (key,), entry
+
+
+class Condition(_Part):
+    """Rows that are left out: those whose text of a column is one of some, matches a pattern, or is blank."""
+
+    left_out: Annotated[str, Field(pattern="^[a-z][a-z0-9_]*$")]
+    """Name under which the rows are counted."""
+    column: str
+    is_: list[JsonValue] | None = Field(None, alias="is")
+    matches: str | None = None
+    blank: bool | None = None
+
+    def holds(self, text: pl.Expr) -> pl.Expr:
+        """Whether a row is left out."""
+        if self.is_ is not None:
+            return text.is_in([plain(value) for value in self.is_])
+        if self.matches is not None:
+            return text.str.contains(self.matches)
+        return text.is_null() if self.blank else text.is_not_null()
+
+    def problem(self) -> str | None:
+        """What is wrong with the condition; None for nothing."""
+        if sum(each is not None for each in (self.is_, self.matches, self.blank)) != 1:
+            return "give one of is, matches and blank"
+        return None if self.matches is None else pattern_fault(self.matches)
+
+
+class Join(_Part):
+    """Columns of a second table, one row of which belongs to each record; they are named NAME.COLUMN."""
+
+    file: str
+    """Name of the second table among the files of the conversion; a star stands for any characters."""
+    name: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
+    header: list[str] | None = None
+    """Names of its columns where the file does not name them."""
+    on: Annotated[dict[str, str], Field(min_length=1)]
+    """Columns of the second table by those of the first that must be equal."""
+
+
+class ColumnMapping(BaseModel):
+    """Content of a mapping file. Columns with the schema's names need no entry."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    about: dict[str, str] = {}
+    """What the mapping is for: source, files and page, as listed by `ray-sim formats`."""
+    read: Reading = Reading()
+    join: Join | None = None
+    columns: dict[str, Annotated[list[str], BeforeValidator(as_list), Field(min_length=1)]] = {}
+    """Column of the file by our name; of several, the first that the files have."""
+    optional: list[str] = []
+    """Our columns that are left out where the files lack what they are read from."""
+    derived: dict[str, Derived] = {}
+    """Rule of a computed column by our name."""
+    cells: dict[str, Cell] = {}
+    """How cells are read, by column of the file."""
+    file_name: dict[str, str] = {}
+    """Pattern of file names by column name; the column's value is the part that matches the star."""
+    constants: dict[str, JsonValue] = {}
+    """One value for all rows, by our name."""
+    units: dict[str, str] = {}
+    """The file's unit, by our name."""
+    per_job: list[str] = []
+    """Our columns per task that the file gives for the whole job; they are divided by the job's tasks."""
+    per_task: list[str] = []
+    """Our columns of the whole job that the file gives for a task; they are multiplied by the job's tasks."""
+    null_values: list[str] | None = None
+    """Words for an absent value in all columns; None: `BLANK_WORDS` in those that may be null."""
+    where: list[Condition] = []
+    duplicates: DuplicateRule = DuplicateRule.BEST
+    time_format: str | None = None
+    """Form of submit_s in codes of chrono's strftime, for dates that are not ISO 8601."""
+    time_zone: str | None = None
+    """Zone of dates without an offset; None means UTC."""
+
+    def names(self, source: TableSource) -> dict[str, str]:
+        """Column of the file for each of ours; for one with a lookup table, the one that it is made from."""
+        header = self.header(source)
+        same = {name: name for name in header if name in BY_NAME and name not in self.constants}
+        same = {name: theirs for name, theirs in same.items() if name not in self.derived}
+        derived = {name: rule.column for name, rule in self.derived.items() if rule.column is not None}
+        return {**same, **{name: theirs[0] for name, theirs in self.columns.items()}, **derived}
+
+    @field_serializer("columns")
+    def _plain_columns(self, columns: dict[str, list[str]]) -> dict[str, JsonValue]:
+        return {name: theirs[0] if len(theirs) == 1 else [*theirs] for name, theirs in columns.items()}
+
+    def fitted(self, sources: Sequence[TableSource]) -> ColumnMapping:
+        """The mapping without what these files need not have, with one of their columns for each of ours."""
+        headers = [set(self.header(source)) for source in sources]
+        there = set.intersection(*headers)
+        columns = {
+            name: [next((each for each in theirs if each in there), theirs[0])]
+            for name, theirs in self.columns.items()
+        }
+        needs = {name: set(theirs) for name, theirs in columns.items()}
+        needs |= {
+            name: {column for _, column in rule.columns}
+            for name, rule in self.derived.items()
+            if rule.is_sound
+        }
+        lacking = {name for name in self.optional if not needs.get(name, set()) <= there}
+        spare = {each for theirs in self.columns.values() if len(theirs) > 1 for each in theirs}
+        spare |= {column for name in lacking for column in needs[name]}
+        gone = spare - there
+        gone |= {base for base, groups in self.groups.items() if base not in there and gone & {*groups}}
+        return self.model_copy(
+            update={
+                "columns": {name: theirs for name, theirs in columns.items() if name not in lacking},
+                "derived": {name: rule for name, rule in self.derived.items() if name not in lacking},
+                "units": {name: unit for name, unit in self.units.items() if name not in lacking},
+                "per_job": [name for name in self.per_job if name not in lacking],
+                "cells": {name: cell for name, cell in self.cells.items() if name not in gone},
+                "where": [each for each in self.where if each.column not in gone],
+            }
+        )
+
+    def named(self, source: TableSource) -> set[str]:
+        """Our columns that the file has or that are computed from it."""
+        return {*self.names(source), *self.derived}
+
+    def header(self, source: TableSource) -> tuple[str, ...]:
+        """Columns of a file, those taken from its name, and those that patterns make."""
+        return (
+            *source.header,
+            *self.file_name,
+            *(group for groups in self.groups.values() for group in groups),
+        )
+
+    @cached_property
+    def groups(self) -> dict[str, dict[str, str]]:
+        """By the column of the cells, patterns by the columns that they make."""
+        return {name: cell.groups for name, cell in self.cells.items() if cell.groups}
+
+    def used(self, source: TableSource) -> set[str]:
+        """Columns of the file that are read, those that patterns make among them."""
+        computed = {column for rule in self.derived.values() for _, column in rule.columns}
+        used = {*self.names(source).values(), *computed, *(condition.column for condition in self.where)}
+        return used | {base for base, groups in self.groups.items() if not used.isdisjoint(groups)}
+
+    def scale(self, column: Column) -> tuple[int, int]:
+        """Multiplier and divisor from the file's unit to ours."""
+        return UNITS[column.unit][self.units[column.name]] if column.name in self.units else (1, 1)
+
+    def cell(self, theirs: str) -> Cell:
+        """How cells of a column of the file are read."""
+        return self.cells.get(theirs, PLAIN)
+
+
+PLAIN = Cell()
+"""How cells without an entry are read."""
+
+
+def parse_mapping(path: Path) -> tuple[ColumnMapping, list[str]]:
+    """The sound entries of a mapping file, and the problems of the others, one line each.
+
+    Raises
+    ------
+    InvalidInputError : unreadable, no YAML, or a section `read` that cannot be
+    """
+    content = parse_yaml(read_text(path, InvalidInputError), str(path), InvalidInputError)
+    mapping, problems = _parsed({} if content is None else content)
+    if problem := mapping.read.problem():
+        problems.append(f"read.{problem}")
+    if any(problem.startswith("read") for problem in problems):
+        raise InvalidInputError(problems_text(str(path), problems))
+    return mapping, problems
+
+
+def require_fit(
+    mapping: ColumnMapping, problems: Sequence[str], path: Path, sources: Sequence[TableSource]
+) -> None:
+    """Raise InvalidInputError unless a mapping fits the trace files; names all problems by dotted paths.
+
+    Parameters
+    ----------
+    problems : what is wrong with other entries of the mapping file ``path``
+    """
+    found = [*problems, *_problems(mapping, sources, complete=not problems)]
+    if found:
+        raise InvalidInputError(problems_text(str(path), found))
+
+
+def _parsed(content: object) -> tuple[ColumnMapping, list[str]]:
+    """Sound entries of a mapping file, and the problems of the others."""
+    models = (ColumnMapping, Derived, Lookup, Reading, Cell, Condition, Join)
+    known = [field.alias or name for model in models for name, field in model.model_fields.items()]
+    problems: list[str] = []
+    while True:
+        try:
+            return ColumnMapping.model_validate(content), problems
+        except ValidationError as failure:
+            problems += dotted_problems(failure, known)
+            for detail in failure.errors(include_url=False):
+                content = _without(content, detail["loc"])
+
+
+def _without(content: object, place: tuple[int | str, ...]) -> object:
+    """Content without the entry (or else the section) at a path."""
+    if not isinstance(content, dict) or not place:
+        return {}
+    section = content.get(place[0])
+    if len(place) > 1 and isinstance(section, dict) and place[1] in section:
+        rest = {name: entry for name, entry in section.items() if name != place[1]}
+        return {**content, place[0]: rest}
+    rest = {name: entry for name, entry in content.items() if name != place[0]}
+    return rest if len(rest) < len(content) else {}  # a key that is no text has another name as a place
+
+
+def _problems(mapping: ColumnMapping, sources: Sequence[TableSource], complete: bool) -> Iterator[str]:
+    """Problems of a mapping for these files, one line each, with the dotted path.
+
+    Parameters
+    ----------
+    complete : whether the file has no other entries, which may be columns
+    """
+    yield from _column_problems(mapping, sources)
+    yield from name_problems(mapping.file_name, sources)
+    yield from derived_problems(
+        mapping.derived,
+        {source.path.name: mapping.header(source) for source in sources},
+        [column.name for column in COLUMNS if column.is_number],
+    )
+    yield from _constant_problems(mapping)
+    yield from _unit_problems(mapping, sources, complete)
+    yield from _task_problems(mapping, sources, complete)
+    yield from _cell_problems(mapping, sources)
+    yield from _where_problems(mapping, sources)
+    yield from _time_problems(mapping)
+
+
+def _unknown(section: str, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if name not in BY_NAME:
+            yield f"{section}.{name}: {UnknownNameError('column of a workload', name, BY_NAME)}"
+
+
+def _column_problems(mapping: ColumnMapping, sources: Sequence[TableSource]) -> Iterator[str]:
+    yield from _unknown("columns", list(mapping.columns))
+    for name in mapping.derived:
+        if name in mapping.columns or name in mapping.constants:
+            yield f"derived.{name}: also a column or a constant; keep one of them"
+    for name, (theirs, *_) in mapping.columns.items():
+        if name in mapping.constants:
+            yield f"columns.{name}: also a constant; keep one of the two"
+        for source in sources:
+            if theirs not in mapping.header(source):
+                problem = no_column(source.path.name, theirs, mapping.header(source))
+                yield f"columns.{name}: {problem}{source.other_separator}"
+
+
+def _constant_problems(mapping: ColumnMapping) -> Iterator[str]:
+    yield from _unknown("constants", list(mapping.constants))
+    for name, value in mapping.constants.items():
+        if name in _PER_ROW:
+            yield f"constants.{name}: must differ from row to row; leave it out to number the rows"
+        elif name in BY_NAME and not _fits(BY_NAME[name], value):
+            expected = "a whole number" if BY_NAME[name].is_whole else "a number"
+            text = f"{BY_NAME[name].wanted_text} (in quotes)"
+            kind = f"{expected} in the column's range" if BY_NAME[name].is_number else text
+            yield f"constants.{name}: must be {kind}, is {value!r}"
+
+
+def _fits(column: Column, value: JsonValue) -> bool:
+    if not column.is_number:
+        return isinstance(value, str) and bool(value.strip()) and column.holds(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 2**62:
+        return False
+    return pl.select(value_fault(column, pl.lit(float(value)))).item() is None
+
+
+def _unit_problems(mapping: ColumnMapping, sources: Sequence[TableSource], complete: bool) -> Iterator[str]:
+    yield from _unknown("units", list(mapping.units))
+    for name, unit in mapping.units.items():
+        if name not in BY_NAME:
+            continue
+        known = UNITS.get(BY_NAME[name].unit, {})
+        if unit not in known:
+            allowed = f"one of {', '.join(known)}" if known else "left out, the column has no unit"
+            yield f"units.{name}: must be {allowed}, is '{unit}'"
+        if complete and not any(name in mapping.named(source) for source in sources):
+            yield f"units.{name}: no column of the file is {name}; units are for columns only"
+
+
+def _task_problems(mapping: ColumnMapping, sources: Sequence[TableSource], complete: bool) -> Iterator[str]:
+    for name in mapping.optional:
+        if name not in BY_NAME:
+            yield f"optional.{name}: {UnknownNameError('column of a workload', name, BY_NAME)}"
+    for section, names, kind, possible in (
+        ("per_job", mapping.per_job, "column of a task's demand", PER_TASK),
+        ("per_task", mapping.per_task, "column of a whole job's demand", _PER_TASK),
+    ):
+        for name in names:
+            if name not in possible:
+                yield f"{section}.{name}: {UnknownNameError(kind, name, possible)}"
+            elif complete and not any(name in mapping.named(source) for source in sources):
+                yield f"{section}.{name}: no column of the file is {name}; name it under `columns`"
+
+
+def _cell_problems(mapping: ColumnMapping, sources: Sequence[TableSource]) -> Iterator[str]:
+    for theirs, cell in mapping.cells.items():
+        for problem in cell.problems(mapping.time_zone):
+            yield f"cells.{theirs}.{problem}"
+        for source in sources:
+            if theirs not in mapping.header(source):
+                yield f"cells.{theirs}: {no_column(source.path.name, theirs, mapping.header(source))}"
+            for group in cell.groups if not cell.problems(mapping.time_zone) else ():
+                if group in source.header:
+                    named = f"{source.path.name} has a column '{group}'"
+                    yield f"cells.{theirs}.pattern: {named}; rename the group"
+    for name, (theirs, *_) in mapping.columns.items():
+        column, form = BY_NAME.get(name), mapping.cell(theirs).as_
+        if column is None or form is None:
+            continue
+        fits = {"duration": "s", "quantity": column.unit, "binary_quantity": column.unit}.get(form, "s")
+        dated = form in ("date", "excel_date")
+        if not column.is_number or column.unit != fits or (dated and name != "submit_s"):
+            yield (
+                f"cells.{theirs}.as: {name} is no {form.replace('_', ' ')}"
+                f"{'; subtract dates under `derived`' if dated else ''}"
+            )
+
+
+def _where_problems(mapping: ColumnMapping, sources: Sequence[TableSource]) -> Iterator[str]:
+    for index, condition in enumerate(mapping.where):
+        if problem := condition.problem():
+            yield f"where[{index}]: {problem}"
+        for source in sources:
+            if condition.column not in mapping.header(source):
+                problem = no_column(source.path.name, condition.column, mapping.header(source))
+                yield f"where[{index}].column: {problem}"
+
+
+def _time_problems(mapping: ColumnMapping) -> Iterator[str]:
+    if mapping.time_zone is not None and not is_time_zone(mapping.time_zone):
+        yield f"time_zone: unknown zone '{mapping.time_zone}'; use a name like America/Los_Angeles or UTC"
+    if mapping.time_format is None:
+        return
+    if problem := form_problem(mapping.time_format, mapping.time_zone):
+        yield f"time_format: {problem}"
+    if "submit_s" in mapping.units:
+        yield "units.submit_s: a date has no unit; drop it or time_format"
+    if "submit_s" in mapping.constants:
+        yield "constants.submit_s: a constant is a number of seconds; drop it or time_format"
+    if is_instant(mapping.time_format) and mapping.time_zone is not None:
+        yield "time_zone: the dates carry their offset from UTC, or count from 1970; drop one of the two"
