@@ -20,7 +20,6 @@ from pydantic import (
     Field,
     JsonValue,
     ValidationError,
-    field_serializer,
     model_validator,
 )
 
@@ -315,9 +314,11 @@ class ColumnMapping(BaseModel):
         derived = {name: rule.column for name, rule in self.derived.items() if rule.column is not None}
         return {**same, **{name: theirs[0] for name, theirs in self.columns.items()}, **derived}
 
-    @field_serializer("columns")
-    def _plain_columns(self, columns: dict[str, list[str]]) -> dict[str, JsonValue]:
-        return {name: theirs[0] if len(theirs) == 1 else [*theirs] for name, theirs in columns.items()}
+    def recorded(self) -> dict[str, JsonValue]:
+        """The entries of a mapping that fits its files, as a file's provenance has them."""
+        entries = self.model_dump(exclude_defaults=True, exclude={"about", "columns"}, by_alias=True)
+        columns: dict[str, JsonValue] = {name: theirs[0] for name, theirs in self.columns.items()}
+        return {**({"columns": columns} if columns else {}), **entries}
 
     def fitted(self, sources: Sequence[TableSource]) -> ColumnMapping:
         """The mapping without what these files need not have, with one of their columns for each of ours."""
