@@ -205,7 +205,7 @@ def open_text(
     """
     require_file(path)
     file = file or path
-    check_text(file, lines=True)
+    check_text(file, lines=True, name=path)
     lines = pl.scan_lines(file, name="text", row_index_name="line", row_index_offset=1, glob=False)
     if comment is not None:
         lines = lines.filter(~_is_comment(comment))
@@ -338,7 +338,7 @@ def _split_quoted(line: str, delimiter: str) -> list[str] | None:
         return None
 
 
-def check_text(path: Path, *, lines: bool) -> None:
+def check_text(path: Path, *, lines: bool, name: Path | None = None) -> None:
     """Raise for a file that is too large or has too long a line to be text; uses a few MB of memory.
 
     A damaged or truncated file passes; its reader reports the damage.
@@ -346,6 +346,7 @@ def check_text(path: Path, *, lines: bool) -> None:
     Parameters
     ----------
     lines : whether to check the length of lines too; otherwise plain files are not read
+    name : name of the file in errors
 
     Raises
     ------
@@ -353,7 +354,7 @@ def check_text(path: Path, *, lines: bool) -> None:
         longer than `MAX_LINE`; says which
     """
     unpacked = 0
-    length = _Lines(path) if lines else None
+    length = _Lines(name or path) if lines else None
     try:
         with _opened(path, lines) as stream:
             while stream is not None and (part := stream.read(_PART_BYTES)):

@@ -178,7 +178,7 @@ def open_table(path: Path, read: Reading, folder: Path) -> TableSource:
     """
     require_file(path)
     file = _as_utf8(path, _unpacked(path, folder), read.encoding, folder)
-    form = read.format or _form_of(path, file)
+    form = read.format or ("json" if read.records else _form_of(path, file))
     if form == "csv":
         tabs = path.name.removesuffix(".gz").endswith(".tsv")
         return open_text(
@@ -332,10 +332,12 @@ def _form_of(path: Path, file: Path) -> str:
         return "csv"
     first, _, rest = begin.partition("\n")
     try:
-        json.loads(first)
+        record = json.loads(first)
     except ValueError:
         return "json-lines" if "\n" not in begin and len(begin) > _HEAD // 2 else "json"
-    return "json-lines" if rest.lstrip()[:1] in ("{", "") else "json"
+    if rest.strip():
+        return "json-lines"
+    return "json" if any(isinstance(value, list) for value in record.values()) else "json-lines"
 
 
 def _raw_head(file: Path) -> bytes:

@@ -1,0 +1,159 @@
+"""Files of records in any form give the same rows."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
+from workloads.convert import ConversionReport, convert
+from workloads.store import read_frame
+from workloads.trace_format import ConvertOptions
+
+ROWS = [
+    {"job_id": "a", "submit_s": 0, "duration_s": 1.5, "num_gpus": 2, "user": "zoë"},
+    {"job_id": "b", "submit_s": 60, "duration_s": 30, "num_gpus": 0.5, "user": None},
+]
+NAMES = list(ROWS[0])
+
+
+def table(separator: str = ",", header: bool = True, decimal: str = ".") -> str:
+    cells = [
+        ["" if cell is None else str(cell).replace(".", decimal) for cell in row.values()] for row in ROWS
+    ]
+    return "".join(separator.join(line) + "\n" for line in ([NAMES] if header else []) + cells)
+
+
+def converted(
+    path: Path, mapping: str = "", name: str = "csv"
+) -> tuple[ConversionReport, list[tuple[object, ...]]]:
+    file = path.with_name("map.yaml")
+    file.write_text(mapping)
+    out = path.with_name("w.parquet")
+    report = convert(name, [path], out, options=ConvertOptions(mapping=file if mapping else None))
+    return report, read_frame(out).select(NAMES).rows()
+
+
+EXPECTED = [("a", 0.0, 1.5, 2.0, "zoë"), ("b", 60.0, 30.0, 0.5, None)]
+
+
+def zipped(content: bytes, *names: str) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in names:
+            archive.writestr(name, content)
+    return stream.getvalue()
+
+
+def parquet(frame: pl.DataFrame) -> bytes:
+    stream = io.BytesIO()
+    frame.write_parquet(stream)
+    return stream.getvalue()
+
+
+def feather(frame: pl.DataFrame) -> bytes:
+    stream = io.BytesIO()
+    frame.write_ipc(stream)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "mapping"),
+    [
+        pytest.param(table().encode(), "", id="csv"),
+        pytest.param(table().encode("utf-8-sig"), "", id="byte order mark"),
+        pytest.param(
+            table(";", decimal=",").encode(), "read: {separator: ';', decimal: ','}", id="semicolons"
+        ),
+        pytest.param(table("|").encode(), "read: {separator: '|', quotes: false}", id="bars"),
+        pytest.param(table().encode("utf-16"), "", id="utf-16"),
+        pytest.param(table().encode("latin-1"), "read: {encoding: latin-1}", id="latin-1"),
+        pytest.param(f"# note\n{table()}# end\n".encode(), "read: {comment: '#'}", id="comments"),
+        pytest.param(table(header=False).encode(), f"read: {{header: {NAMES}}}", id="no header"),
+        pytest.param(gzip.compress(table().encode()), "", id="gzip"),
+        pytest.param(lzma.compress(table().encode()), "", id="xz"),
+        pytest.param(bz2.compress(table().encode()), "", id="bzip2"),
+        pytest.param(zipped(table().encode(), "jobs.csv"), "", id="zip"),
+        pytest.param(json.dumps(ROWS).encode(), "", id="json"),
+        pytest.param(gzip.compress(json.dumps(ROWS, indent=1).encode()), "", id="gzipped json"),
+        pytest.param("\n".join(map(json.dumps, ROWS)).encode(), "", id="json lines"),
+        pytest.param(
+            json.dumps({"n": 2, "items": ROWS}).encode(), "read: {records: items}", id="json object"
+        ),
+        pytest.param(parquet(pl.DataFrame(ROWS, infer_schema_length=None)), "", id="parquet"),
+        pytest.param(feather(pl.DataFrame(ROWS, infer_schema_length=None)), "", id="arrow"),
+    ],
+)
+def test_every_form_gives_the_same_rows(tmp_path: Path, content: bytes, mapping: str) -> None:
+    path = tmp_path / "jobs.data"
+    path.write_bytes(content)
+    report, rows = converted(path, mapping)
+    assert rows == EXPECTED
+    assert (report.read, report.kept, report.rejected) == (2, 2, {})
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (zipped(b"x", "xl/workbook.xml"), "is a workbook of Excel or LibreOffice; save the sheet as CSV"),
+        (zipped(b"x", "a.csv", "b.csv"), "is a zip of 2 files; unpack it"),
+        (b"SQLite format 3\x00" + b"\x00" * 99, "is an SQLite database; export the table as CSV"),
+        (b"\x80\x04\x95abc", "is a pickle, which may run code and is never read"),
+        (b'{"items": [], "kind": "List"}', "name the key of its list of records"),
+        (b"[1, 2]", "record 1 is '1'; each record must be a JSON object"),
+        (b"[]", "has no records"),
+        (b'[{"a": 1}', "line 1"),
+        (b"PAR1nothing", "is no readable parquet file"),
+        (lzma.compress(table().encode())[:-9], "cannot be unpacked"),
+        (zipped(b"0" * 2**29, "bomb.csv"), "unpacks to more than"),
+        (b"\x89PNG\r\n", "UTF-8|named|missing"),
+    ],
+)
+def test_other_files_are_refused_with_what_they_are(tmp_path: Path, content: bytes, told: str) -> None:
+    path = tmp_path / "jobs.data"
+    path.write_bytes(content)
+    with pytest.raises((InvalidWorkloadError, InvalidInputError), match=told) as error:
+        converted(path)
+    assert str(path) in str(error.value)
+
+
+def test_paths_of_nested_records_are_dotted_and_lists_are_summed(tmp_path: Path) -> None:
+    record = {
+        "meta": {"name": "a", "labels": [{"type": "Team", "value": "x"}]},
+        "begin": 5,
+        "parts": [{"gpu": "2", "s": 10}, {"gpu": 1, "s": "500m"}, {"s": 3}],
+    }
+    (tmp_path / "jobs.json").write_text(json.dumps([record]))
+    mapping = """
+columns: {job_id: meta.name, vc: "meta.labels[Team].value", submit_s: begin}
+derived:
+  num_gpus: sum(parts.*.gpu)
+  duration_s: max(parts.*.s) + count(parts.*.s)
+  num_tasks: count(parts.*.gpu)
+cells: {"parts.*.s": {as: quantity}}
+"""
+    file = tmp_path / "map.yaml"
+    file.write_text(mapping)
+    convert("csv", [tmp_path / "jobs.json"], tmp_path / "w.parquet", options=ConvertOptions(mapping=file))
+    row = read_frame(tmp_path / "w.parquet").row(0, named=True)
+    assert (row["job_id"], row["vc"], row["submit_s"]) == ("a", "x", 5)
+    assert (row["num_gpus"], row["duration_s"], row["num_tasks"]) == (3, 13, 2)
+
+
+def test_a_workload_edited_in_pandas_is_a_table(tmp_path: Path, jobs: Callable[..., pl.DataFrame]) -> None:
+    frame = jobs(3).select("job_id", "submit_s", "duration_s", "num_gpus", "wait_s").to_pandas()
+    frame["num_gpus"] = frame["num_gpus"].astype(int)
+    frame["wait_s"] = float("nan")
+    frame[frame["job_id"] != "job-0"].to_parquet(tmp_path / "edited.parquet")
+    report = convert("csv", [tmp_path / "edited.parquet"], tmp_path / "w.parquet")
+    assert report.kept == len(frame) - 1
+    assert read_frame(tmp_path / "w.parquet")["wait_s"].null_count() == report.kept

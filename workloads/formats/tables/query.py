@@ -1,0 +1,292 @@
+"""Rows of a workload from the texts of a table, by a mapping: values, reasons to reject, rows left out.
+
+Called by `table.read` for each file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+
+import polars as pl
+
+from ray_sim.model.units import MAX_TIME_S, US_PER_S
+from workloads.checks import date_reason, number_reason, reason, text_reason
+from workloads.formats.tables.cells import Cell, duration_s, excel_dates, plain_number, quantity
+from workloads.formats.tables.expressions import Expression, Input, Quantity
+from workloads.formats.tables.files import LIST_SEPARATOR
+from workloads.formats.tables.mapping import UNITS, ColumnMapping, part_of_name
+from workloads.formats.tables.times import dates_of, local_dates, with_dates
+from workloads.formats.text import BLANK_WORDS, TableSource
+from workloads.schema import BY_NAME, COLUMNS, SCHEMA, Column, gang_tasks
+
+_ALWAYS = ("job_id", "trace_order", "vc")
+"""Columns that identify a row."""
+
+
+def rows_of(source: TableSource, mapping: ColumnMapping, rebase: bool) -> pl.LazyFrame:
+    """Our columns of one file, why a row is rejected or left out, and how its submission is written.
+
+    Returns
+    -------
+    `line`, `reason` (null for a job), `left_out` (name of a condition, or null), columns of `SCHEMA`, and of
+    the submission `dated`, `local`, `ambiguous`: it is a date, has no offset, is in an hour that came twice
+    """
+    names = mapping.names(source)
+    rows = _computable(_texts(source, mapping), mapping)
+    if "submit_s" in names and "submit_s" not in mapping.derived:
+        dates = _dates(mapping, names["submit_s"], pl.col(_text("submit_s")))
+        rows = with_dates(rows, "submit_s", dates, _zone(mapping))
+    no = pl.lit(value=False)
+    values: dict[str, pl.Expr] = {"dated": no, "local": no, "ambiguous": no}
+    reasons: list[pl.Expr] = []
+    for column in COLUMNS:
+        found, faults = _column(mapping, _bounds(column, rebase), names.get(column.name))
+        values |= found
+        reasons += faults
+    if "birth_s" in values:
+        late = pl.col("birth_s") > pl.col("submit_s")
+        reasons.append(reason(pl.when(late).then(pl.lit("late")), "birth_s"))
+    if mapping.per_job or mapping.per_task:
+        values.setdefault("num_tasks", pl.lit(None, dtype=pl.Int64))
+    left_out = [
+        pl.when(each.holds(_with_blanks(mapping, each.column))).then(pl.lit(each.left_out))
+        for each in mapping.where
+    ]
+    values["left_out"] = pl.when(pl.col("fault").is_null()).then(
+        pl.coalesce(*left_out, pl.lit(None, pl.String))
+    )
+    # Steps, or polars would compute a value again for each use.
+    valued = rows.with_columns(**values).with_columns(
+        pl.col(name) * pl.col("num_tasks").fill_null(1) for name in mapping.per_task
+    )
+    divided = [name for name in mapping.per_job if name in values]
+    valued = valued.with_columns(pl.col(name) / gang_tasks() for name in divided)
+    typed = [pl.col(name).cast(SCHEMA[name], strict=False) for name in values if name in SCHEMA]
+    reasoned = pl.when(pl.col("left_out").is_null()).then(pl.coalesce("fault", *reasons))
+    return valued.select("line", "dated", "local", "ambiguous", "left_out", *typed, reason=reasoned)
+
+
+def _column(
+    mapping: ColumnMapping, column: Column, theirs: str | None
+) -> tuple[dict[str, pl.Expr], list[pl.Expr]]:
+    """Values of one of our columns, none where the file has none, and reasons to reject a row for it."""
+    text, value = pl.col(_text(column.name)), pl.col(column.name)
+    rule = mapping.derived.get(column.name)
+    if rule is not None and rule.parsed is not None:
+        return _computed(mapping, column, rule.parsed)
+    if theirs is None:
+        if column.name not in mapping.constants and column.name not in _ALWAYS:
+            return {}, []
+        return {column.name: pl.lit(mapping.constants.get(column.name), dtype=column.dtype)}, []
+    if column.name == "submit_s" and rule is None:
+        return _submission(mapping, column, theirs, text)
+    if not column.is_number:
+        return {column.name: text}, [text_reason(column, text)]
+    number, faults = _number(mapping, column, theirs, text)
+    if rule is not None:
+        entry = rule.lookup.find([_their(by) for by in rule.lookup.by])
+        faults.append(reason(pl.when(entry.is_null()).then(pl.lit("no_entry")), column.name))
+        number = rule.value(number, entry)
+    return {column.name: number}, [*faults, number_reason(column, text, value)]
+
+
+def _texts(source: TableSource, mapping: ColumnMapping) -> pl.LazyFrame:
+    """Texts of our columns, and of theirs that are computed with."""
+    used = mapping.used(source)
+    rows = source.rows({_their_text(name): name for name in source.header if name in used})
+    parts = {_their_text(name): part_of_name(form, source) for name, form in mapping.file_name.items()}
+    rows = rows.with_columns(pl.lit(part).alias(name) for name, part in parts.items())
+    groups = {base: found for base, found in mapping.groups.items() if base in used}
+    made = {name for found in groups.values() for name in found}
+    rows = rows.with_columns(_cell_texts(mapping, used - made))
+    for base, found in groups.items():
+        rows = rows.with_columns(
+            _their(base).str.extract_groups(pattern).struct.field(name).alias(_their_text(name))
+            for name, pattern in found.items()
+        )
+        rows = rows.with_columns(_cell_texts(mapping, set(found)))
+    return rows.with_columns(
+        (_their(theirs) if BY_NAME[name].null is None else _with_blanks(mapping, theirs)).alias(_text(name))
+        for name, theirs in mapping.names(source).items()
+    )
+
+
+def _cell_texts(mapping: ColumnMapping, names: Collection[str]) -> Iterator[pl.Expr]:
+    """Texts of cells in which absent values are null and words replaced, of columns where there are such."""
+    for name in names:
+        cell, words = mapping.cell(name), mapping.null_values
+        if words or cell.null_values or cell.values or cell.default is not None:
+            yield cell.text(_their(name), words).alias(_their_text(name))
+
+
+def _with_blanks(mapping: ColumnMapping, theirs: str) -> pl.Expr:
+    """Text of a cell, null where it is a word for an absent value."""
+    text = _their(theirs)
+    chosen = mapping.null_values is not None or mapping.cell(theirs).null_values is not None
+    return text if chosen else pl.when(~text.is_in(BLANK_WORDS)).then(text)
+
+
+def _their(name: str) -> pl.Expr:
+    return pl.col(_their_text(name))
+
+
+def _their_text(name: str) -> str:
+    return f"their {name}"
+
+
+def _text(name: str) -> str:
+    """Name of the helper column that holds the text of one of our columns."""
+    return f"text of {name}"
+
+
+def _zone(mapping: ColumnMapping) -> str:
+    return mapping.time_zone or "UTC"
+
+
+def _dates(mapping: ColumnMapping, theirs: str, text: pl.Expr) -> pl.Expr:
+    """The dates among the cells of a column, see `times.with_dates`."""
+    cell = mapping.cell(theirs)
+    if cell.as_ == "excel_date":
+        return local_dates(excel_dates(text, mapping.read.decimal))
+    return dates_of(text, cell.time_format or mapping.time_format)
+
+
+def _computable(rows: pl.LazyFrame, mapping: ColumnMapping) -> pl.LazyFrame:
+    """The rows with number and kind, see `Quantity`, of each input of the mapping's expressions."""
+    parsed = (rule.parsed for rule in mapping.derived.values() if rule.parsed is not None)
+    for each in sorted({found for expression in parsed for found in expression.inputs}):
+        latest = None
+        cell, text = mapping.cell(each.column), _with_blanks(mapping, each.column)
+        dated = cell.as_ in ("date", "excel_date")
+        kind = pl.lit(int(dated))
+        if each.function:
+            number = _of_list(each, mapping)
+            kind = pl.lit(0) if each.function == "count" else kind
+        elif dated or cell.as_ is None:
+            rows = with_dates(rows, each.column, _dates(mapping, each.column, text), _zone(mapping))
+            is_date = pl.col(f"naive of {each.column}").is_not_null()
+            other = pl.lit(None) if dated else _cell_number(mapping, cell, text)
+            number, latest = (
+                pl.when(is_date).then(pl.col(f"{which}_s of {each.column}")).otherwise(other)
+                for which in ("first", "second")
+            )
+            kind = pl.when(number.is_not_null()).then(is_date.cast(pl.Int32))
+        else:
+            number = _cell_number(mapping, cell, text)
+        rows = rows.with_columns(
+            number.alias(f"number of {each.label}"),
+            (number if latest is None else latest).alias(f"latest of {each.label}"),
+            kind.alias(f"kind of {each.label}"),
+        )
+    return rows
+
+
+def _of_list(each: Input, mapping: ColumnMapping) -> pl.Expr:
+    """A function of the cells of a list; null where one of them cannot be read."""
+    cell, element = mapping.cell(each.column), pl.element()
+    if cell.as_ in ("date", "excel_date"):
+        instants = _dates(mapping, each.column, element).struct.field("naive")
+        numbers = instants.dt.epoch("us") / US_PER_S
+    else:
+        numbers = _cell_number(mapping, cell, element)
+    cells = _their(each.column).str.split(LIST_SEPARATOR)
+    if each.function == "count":
+        return cells.list.len().cast(pl.Float64)
+    read = cells.list.eval(numbers)
+    known = read.list.eval(pl.element().is_not_null()).list.all()
+    value: pl.Expr = getattr(read.list, each.function)()
+    return pl.when(known).then(value)
+
+
+def _cell_number(mapping: ColumnMapping, cell: Cell, text: pl.Expr) -> pl.Expr:
+    """Number in a cell that an expression uses."""
+    if cell.as_ == "duration":
+        return duration_s(text, 1)
+    if cell.as_ in ("quantity", "binary_quantity"):
+        return quantity(text, 1, binary=cell.as_ == "binary_quantity")
+    return plain_number(text, decimal=mapping.read.decimal)
+
+
+def _computed(
+    mapping: ColumnMapping, bounds: Column, expression: Expression
+) -> tuple[dict[str, pl.Expr], list[pl.Expr]]:
+    """Values of a column that an expression computes, and reasons to reject a row for it."""
+    labels = [each.label for each in expression.inputs]
+    values = {
+        name: Quantity(*(pl.col(f"{part} of {name}") for part in ("number", "latest", "kind")))
+        for name in labels
+    }
+    result = expression(values)
+    multiplier, divisor = mapping.scale(bounds)
+    is_date = (result.dates == 1).fill_null(value=False)
+    scaled = pl.when(is_date).then(result.value).otherwise(result.forward * multiplier / divisor)
+    unread = _any(
+        _with_blanks(mapping, each.column).is_not_null() & pl.col(f"number of {each.label}").is_null()
+        for each in expression.inputs
+    )
+    kinds = [0, 1] if bounds.name == "submit_s" else [0]
+    fault = pl.when(unread).then(pl.lit("invalid")).when(~result.dates.is_in(kinds)).then(pl.lit("mixed"))
+    found = pl.col(bounds.name)
+    present = pl.when(found.is_not_null()).then(pl.lit("computed"))
+    computed = {bounds.name: scaled}
+    if bounds.name == "submit_s":
+        dates = [name for name in labels if mapping.cell(name).as_ in (None, "date", "excel_date")]
+        twice = _any(
+            pl.col(f"first_s of {name}") != pl.col(f"second_s of {name}") for name in dates if "(" not in name
+        )
+        local = _any(pl.col(f"local of {name}") for name in dates if "(" not in name)
+        computed |= {"dated": is_date, "local": is_date & local, "ambiguous": is_date & twice}
+    return computed, [reason(fault, bounds.name), number_reason(bounds, present, found)]
+
+
+def _any(conditions: Iterable[pl.Expr]) -> pl.Expr:
+    return pl.any_horizontal(False, *(each.fill_null(value=False) for each in conditions))
+
+
+def _bounds(column: Column, rebase: bool) -> Column:
+    """Range allowed in the file: before rebasing, times may be negative."""
+    if column.name == "submit_s" and rebase:
+        return replace(column, minimum=-MAX_TIME_S / 2, maximum=MAX_TIME_S / 2)
+    return column
+
+
+def _number(
+    mapping: ColumnMapping, column: Column, theirs: str, text: pl.Expr
+) -> tuple[pl.Expr, list[pl.Expr]]:
+    """Number of a cell in our unit, and reasons to reject a row for how it is written."""
+    multiplier, divisor = mapping.scale(column)
+    form = mapping.cell(theirs).as_
+    if form == "duration":
+        return duration_s(text, multiplier / divisor), []
+    if form in ("quantity", "binary_quantity"):
+        base = UNITS[column.unit].get("b", (1, 1))
+        needs_unit = base != (1, 1) and column.name not in mapping.units
+        value = quantity(
+            text,
+            None if needs_unit else multiplier / divisor * base[1] / base[0],
+            binary=form == "binary_quantity",
+        )
+        bare = plain_number(text).is_not_null()
+        no_unit = [reason(pl.when(bare).then(pl.lit("no_unit")), column.name)] if needs_unit else []
+        return value * base[0] / base[1], no_unit
+    plain = plain_number(text, decimal=mapping.read.decimal, truth=column.unit != "s")
+    return plain * multiplier / divisor, []
+
+
+def _submission(
+    mapping: ColumnMapping, bounds: Column, theirs: str, text: pl.Expr
+) -> tuple[dict[str, pl.Expr], list[pl.Expr]]:
+    """The submission of each row, how it is written, and why the row is rejected; see `with_dates`."""
+    naive, local, first, second, outside = (
+        pl.col(f"{part} of submit_s") for part in ("naive", "local", "first_s", "second_s", "outside")
+    )
+    cell = mapping.cell(theirs)
+    dated = naive.is_not_null()
+    flags = {"dated": dated, "local": dated & local, "ambiguous": first != second}
+    why = date_reason(text, naive, first, outside)
+    if cell.as_ in ("date", "excel_date") or cell.time_format or mapping.time_format:
+        return {"submit_s": first, **flags}, [why]
+    seconds, _ = _number(mapping, bounds, theirs, text)
+    why = pl.when(dated).then(why).otherwise(number_reason(bounds, text, seconds))
+    return {"submit_s": pl.when(dated).then(first).otherwise(seconds), **flags}, [why]
