@@ -26,8 +26,11 @@ from workloads.synthetic.arrivals import (
     poisson,
 )
 
-KIND_COLUMNS: tuple[str, ...] = (*DEMAND_COLUMNS, "vc")
-"""Columns of a job's demand, and its vc; a drawn job takes all of them from one job of the source."""
+KIND_COLUMNS: tuple[str, ...] = (*DEMAND_COLUMNS, "vc", "user")
+"""Columns of a job's demand, its vc and user; a drawn job takes all of them from one job of the source.
+
+Kinds are sorted by these columns, so the last one only divides a kind: it leaves the draws of the others.
+"""
 
 DRAWN = frozenset((*KIND_COLUMNS, "job_id", "trace_order", "submit_s", "duration_s"))
 """Columns of a workload drawn from a fitted model; the others are null."""
@@ -148,9 +151,9 @@ def _microseconds(time_s: FloatArray) -> FloatArray:
 def fit(source: pl.DataFrame) -> JobModel:
     """Fit the distributions of a workload.
 
-    Demands are those of the source's jobs: demand per task, tasks and vc of one job. A run time is drawn
-    given the size, from the source's run times of that size class, log-linear between neighbours, and so not
-    a copy of one of them. The rate is the source's mean.
+    Demands are those of the source's jobs: demand per task, tasks, vc and user of one job. A run time is
+    drawn given the size, from the source's run times of that size class, log-linear between neighbours, and
+    so not a copy of one of them. The rate is the source's mean.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ from workloads.synthetic.trace_profile import GOOGLE, PHILLY, Profile
 PROFILES: dict[str, Profile] = {profile.name: profile for profile in (PHILLY, GOOGLE)}
 """Every profile by its name."""
 
-VERSION = "1"
+VERSION = "2"
 """Changes when the same arguments draw other jobs."""
 
 SLOT_S = 3600.0
