@@ -56,6 +56,8 @@ class Factor:
     """(K) rows of columns of `SCHEMA`."""
     weights: IntArray
     """(K,) weight of each kind; only the shares matter."""
+    within: str | None = None
+    """Column whose value precedes each drawn text, as in ``vc-7``: no two of its values share a text."""
 
     def draw(self, jobs: int, streams: Streams) -> pl.DataFrame:
         """A kind for each job."""
@@ -120,7 +122,12 @@ class JobModel:
     def draw(self, arrivals: Arrivals, jobs: int, streams: Streams, load_scale: float) -> pl.DataFrame:
         """Jobs in order of submission, with the columns that the model has."""
         columns = [factor.draw(jobs, streams) for factor in self.factors]
-        frame = pl.concat(columns, how="horizontal")
+        frame = pl.concat(columns, how="horizontal").with_columns(
+            pl.format("{}-{}", factor.within, name).alias(name)
+            for factor in self.factors
+            if factor.within is not None
+            for name in factor.kinds.columns
+        )
         submit_s = arrivals.submit_s(jobs, streams, load_scale)
         duration_s = self._durations_s(streams, frame["num_gpus"].to_numpy())
         return frame.with_columns(

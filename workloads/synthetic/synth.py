@@ -156,8 +156,8 @@ def synth(
 ) -> tuple[pl.DataFrame, Provenance]:
     """Draw a workload with the columns of `SCHEMA`, and its provenance.
 
-    Times are whole seconds; submit_s 0 is local midnight of a Monday. Arrivals, sizes, VCs and run
-    times come from streams of their own: another ``load_scale`` or arrival process moves the arrivals
+    Times are whole seconds; submit_s 0 is local midnight of a Monday. Arrivals, sizes, VCs, users
+    and run times come from streams of their own: another ``load_scale`` or arrival process moves the arrivals
     and nothing else, and more jobs begin with the same jobs.
 
     Parameters
