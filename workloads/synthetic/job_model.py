@@ -6,6 +6,7 @@ A change of the fit draws other jobs from the same seed: raise `VERSION` of `syn
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -194,27 +195,29 @@ def left_out(source: pl.DataFrame) -> list[str]:
     return [name for name in SCHEMA if name not in DRAWN and source[name].null_count() < source.height]
 
 
-def goodness_of_fit(source: pl.DataFrame, sample: pl.DataFrame, load_scale: float = 1.0) -> dict[str, float]:
-    """Kolmogorov-Smirnov distances between a workload and jobs drawn from its model, in [0, 1].
+def ks_distances(source: pl.DataFrame, sample: pl.DataFrame, load_scale: float = 1.0) -> dict[str, float]:
+    """Kolmogorov-Smirnov distances between two workloads, or one and jobs like it, in [0, 1].
 
     By column: the demands, the run times, and ``inter_arrival_s``, the gaps between submissions, those of the
     sample times ``load_scale``. Rows without a value do not count; columns without any are left out.
     """
-    from scipy.stats import ks_2samp
-
-    def distance(one: FloatArray, other: FloatArray) -> float:
-        return float(ks_2samp(one, other, method="asymp").statistic)
-
     columns = (*DEMAND_COLUMNS, "duration_s")
     pairs = {name: (source[name].drop_nulls(), sample[name].drop_nulls()) for name in columns}
     distances = {
-        name: distance(of_source.to_numpy(), of_sample.to_numpy())
+        name: _distance(of_source.to_numpy(), of_sample.to_numpy())
         for name, (of_source, of_sample) in pairs.items()
         if len(of_source) and len(of_sample)
     }
-    if sample.height > 1:
-        distances["inter_arrival_s"] = distance(_gaps_s(source), load_scale * _gaps_s(sample))
+    if min(source.height, sample.height) > 1:
+        distances["inter_arrival_s"] = _distance(_gaps_s(source), load_scale * _gaps_s(sample))
     return distances
+
+
+def _distance(one: FloatArray, other: FloatArray) -> float:
+    """Largest difference between the shares of two samples at or below a value."""
+    at = np.concatenate([one, other])
+    below = (np.searchsorted(np.sort(each), at, side="right") / len(each) for each in (one, other))
+    return float(np.abs(np.subtract(*below)).max())
 
 
 def chance_distance(jobs: int, others: int) -> float:
@@ -223,6 +226,12 @@ def chance_distance(jobs: int, others: int) -> float:
     Source: Smirnov 1948, the limit law for large samples.
     """
     return float(np.sqrt(-np.log(0.05 / 2) / 2 * (1 / jobs + 1 / others)))
+
+
+def ks_rows(distances: Mapping[str, float], by_chance: float) -> list[tuple[str, float]]:
+    """Label and value of each line that shows `ks_distances` and the `chance_distance`."""
+    rows = [(f"KS distance, {name}", distance) for name, distance in distances.items()]
+    return [*rows, ("KS distance of chance, 95 %", by_chance)]
 
 
 def _gaps_s(frame: pl.DataFrame) -> FloatArray:

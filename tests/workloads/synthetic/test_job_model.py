@@ -25,7 +25,7 @@ from workloads.synthetic.job_model import (
     MIN_CLASS_JOBS,
     chance_distance,
     fit,
-    goodness_of_fit,
+    ks_distances,
     left_out,
 )
 from workloads.synthetic.synth import Drawn, DrawRequest, Fit, draw, synth, synth_file
@@ -51,7 +51,7 @@ def test_known_statistics_are_recovered() -> None:
     source, _ = synth("philly", 60_000, seed=1)
     sample = like(source, 50_000, seed=2)
     check_frame(sample, "like")
-    distances = goodness_of_fit(source, sample)
+    distances = ks_distances(source, sample)
     assert set(distances) == {"num_gpus", "duration_s", "inter_arrival_s"}
     assert max(distances.values()) < chance_distance(60_000, 50_000)
     assert (sample["submit_s"] % 1 == 0).all()
@@ -178,8 +178,8 @@ def test_distances_are_those_of_the_distribution_functions(jobs: Jobs) -> None:
     source = jobs(4, num_gpus=[1.0, 1.0, 2.0, 2.0], duration_s=[1.0, 2.0, 3.0, 4.0])
     sample = jobs(4, num_gpus=[1.0, 2.0, 2.0, 2.0], duration_s=[5.0] * 4, submit_s=[0.0, 30.0, 60.0, 90.0])
     # One GPU: 2/4 against 1/4. All run times lie below 5 s. Gaps of 30 s twice as fast are gaps of 60 s.
-    assert goodness_of_fit(source, sample) == {"num_gpus": 0.25, "duration_s": 1.0, "inter_arrival_s": 1.0}
-    assert goodness_of_fit(source, sample, load_scale=2.0)["inter_arrival_s"] == 0.0
+    assert ks_distances(source, sample) == {"num_gpus": 0.25, "duration_s": 1.0, "inter_arrival_s": 1.0}
+    assert ks_distances(source, sample, load_scale=2.0)["inter_arrival_s"] == 0.0
 
 
 def test_the_distance_of_chance_is_exceeded_by_one_pair_of_samples_in_twenty() -> None:
