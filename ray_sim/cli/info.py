@@ -1,4 +1,4 @@
-"""`ray-sim info`: describe a workload, a cluster, a run or a sweep."""
+"""`ray-sim info`: describe a workload, a cluster, a run or a sweep, or compare two workloads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from ray_sim.cli.console import announcer, print_json, print_rows, say
+from ray_sim.cli.console import announcer, print_json, print_rows, print_table, say
 from ray_sim.cli.options import Json
 from ray_sim.model.errors import InvalidInputError
 
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
 def info(
     source: Annotated[
-        str, Argument(metavar="FILE", help="Workload, cluster, or directory of a run or a sweep.")
-    ],
+        str | None, Argument(metavar="FILE", help="Workload, cluster, or directory of a run or a sweep.")
+    ] = None,
+    compare: Annotated[
+        tuple[str, str] | None, Option(metavar="A B", help="Show two workloads side by side instead.")
+    ] = None,
     cluster: Annotated[
         str | None, Option("--cluster", "-c", help="Also show the load of the workload on this cluster.")
     ] = None,
@@ -56,12 +59,25 @@ def info(
     views: Annotated[
         bool, Option("--views", help="Show what each system reads of the workload, ignores and lacks.")
     ] = False,
+    out: Annotated[Path | None, Option("-o", "--out", help="With --compare: HTML page to write.")] = None,
     json_output: Json = False,
 ) -> None:
     """Check and describe a workload, a cluster, a run or a sweep, which may be running.
 
     Example: ray-sim info philly.parquet --cluster philly
+
+    Example: ray-sim info --compare philly.parquet drawn.parquet -o compared.html
     """
+    if compare is not None:
+        if source or optimum or world or blocks or views:
+            raise InvalidInputError(
+                "--compare A B: takes --cluster, --out and --json only; leave out the rest"
+            )
+        _compare(compare, cluster, out, as_json=json_output)
+        return
+    if source is None or out is not None:
+        given = "no FILE is given" if source is None else f"--out {out}: only with --compare"
+        raise InvalidInputError(f"info: {given}; name one FILE, or two workloads with --compare A B")
     facts: WorkloadInfo | ClusterSummary | StoredRun | SweepInfo | OptimumInfo
     if optimum:
         found = _optimum(source, cluster, world or [], time_limit_s, node_limit, quiet=json_output)
@@ -75,6 +91,24 @@ def info(
         return
     print_rows(facts.rows())
     for warning in warnings:
+        say(f"warning: {warning}")
+
+
+def _compare(workloads: tuple[str, str], cluster: str | None, out: Path | None, *, as_json: bool) -> None:
+    from ray_sim.experiments.inputs.cluster_file import load_cluster
+    from ray_sim.experiments.report import require_replaceable_page
+    from ray_sim.experiments.workload_comparison import HEADINGS, compare_workloads
+
+    if out is not None:
+        require_replaceable_page(out)  # check before the work
+    found = compare_workloads(*workloads, load_cluster(cluster) if cluster else None)
+    if out is not None:
+        found.write_page(out)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    print_table(HEADINGS, found.rows())
+    for warning in found.warnings:
         say(f"warning: {warning}")
 
 

@@ -21,7 +21,7 @@ from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
 from ray_sim.reports.breakdown import By, classify, quantile_classes
 from ray_sim.reports.page import Facts, Page, Picture, Section, fact_texts, frame_table
-from ray_sim.reports.plots import delay_cdf_svg, hexagons_svg
+from ray_sim.reports.plots import hexagons_svg, time_cdf_svg
 from ray_sim.reports.rank_correlation import Estimate, RankAgreement, rank_agreement
 
 WAITS_S = (0, 1, 10, 60, 600, 3600)
@@ -286,6 +286,9 @@ def _pictures(jobs: pl.DataFrame) -> tuple[Picture, ...]:
     curves = {"real": np.sort(real_s), "simulated": np.sort(simulated_s)}
     axes = "real delay", "simulated delay"
     return (
-        Picture(delay_cdf_svg(curves, "delays"), "Queueing delays of all jobs but those of second 0"),
+        Picture(
+            time_cdf_svg(curves, "queueing delay", "jobs", "delays"),
+            "Queueing delays of all jobs but those of second 0",
+        ),
         Picture(hexagons_svg(real_s, simulated_s, axes, "pairs"), "Pairs of delays; darker is more jobs"),
     )

@@ -131,9 +131,23 @@ def jct_cdf_svg(curves: Mapping[str, FloatArray], name: str) -> str:
     return svg_element(_time_cdf(curves, "", SVG_IN, *_JCT), name)
 
 
-def delay_cdf_svg(curves: Mapping[str, FloatArray], name: str) -> str:
-    """Share of jobs by queueing delay as an SVG element; delays in seconds, ascending, in shape (J,)."""
-    return svg_element(_time_cdf(curves, "", SVG_IN, "queueing delay", "jobs"), name)
+def time_cdf_svg(curves: Mapping[str, FloatArray], quantity: str, counted: str, name: str) -> str:
+    """Share of what is counted by a time as an SVG element; times in seconds, ascending, in shape (J,)."""
+    return svg_element(_time_cdf(curves, "", SVG_IN, quantity, counted), name)
+
+
+def size_cdf_svg(curves: Mapping[str, FloatArray], name: str) -> str:
+    """Share of jobs by number of GPUs as an SVG element; sizes ascending, in shape (J,), J >= 1."""
+    figure, axes = axes_with_legend(SVG_IN, "", list(curves))
+    _draw_steps(axes, curves, SVG_IN[0])
+    most = math.ceil(math.log2(max(2.0, *(sizes[-1] for sizes in curves.values()))))
+    ticks = [2**power for power in range(0, most + 1, 1 + most // 8)]
+    axes.set(xscale="log", xlabel="GPUs (at least 1)", ylabel="share of jobs")
+    axes.set_xticks(ticks, [f"{size:,}" for size in ticks], fontsize="small")
+    axes.set_xticks([], minor=True)
+    axes.set(xlim=(0.9, 2**most * 1.1), ylim=(0, 1.02))
+    draw_legend(figure, axes)
+    return svg_element(figure, name)
 
 
 def hexagons_svg(x_s: FloatArray, y_s: FloatArray, labels: tuple[str, str], name: str) -> str:
@@ -248,18 +262,23 @@ def draw_cdf(
     Curves as in `jct_cdf_png`; `quantity` and `counted` say what the times are, and what the share is of.
     Lines of names break at the width of the figure.
     """
-    for index, (name, jct_s) in enumerate(curves.items()):
-        if len(jct_s):
+    _draw_steps(axes, curves, width_in)
+    axes.set_xscale("log")  # before reading the limits
+    _time_axes(axes, axes.get_xlim(), quantity, counted)
+
+
+def _draw_steps(axes: Axes, curves: Mapping[str, FloatArray], width_in: float) -> None:
+    """Draw the share of the values at or below each; values below 1 are drawn at 1."""
+    for index, (name, values) in enumerate(curves.items()):
+        if len(values):
             axes.step(
-                *_cdf_points(jct_s),
+                *_cdf_points(values),
                 where="post",
                 label=_wrapped([literal_text(name)], width_in)[0],
                 linewidth=1.5,
                 color=colour(index),
                 linestyle=("-", "--", ":", "-.")[index // len(COLOURS) % 4],  # when the colours repeat
             )
-    axes.set_xscale("log")  # before reading the limits
-    _time_axes(axes, axes.get_xlim(), quantity, counted)
 
 
 def _time_axes(axes: Axes, limits_s: tuple[float, float], quantity: str, counted: str) -> None:

@@ -220,3 +220,31 @@ def test_info_warns_of_jobs_that_must_wait_and_draws_for_any_terminal(
     )
     assert b"warning: cluster small: offered load 1.50 (gpu), so some job waits" in ended.stderr
     assert b"########" in ended.stdout
+
+
+def test_info_compares_two_workloads(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer(capsys, "synth", "--like", "week.parquet", "-n", "60", "-o", "like.parquet")
+    compare = ["info", "--compare", "week.parquet", "like.parquet", "--cluster", "small.yaml"]
+    told = answer(capsys, *compare, "-o", "compared.html")
+    assert (told["a"]["jobs"], told["b"]["jobs"]) == (30, 60)  # type: ignore[index]  # JSON
+    assert "Two workloads side by side" in Path("compared.html").read_text()
+    assert main(compare) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].split() == ["quantity", "A", "B", "B", "against", "A"]
+    assert [line.split()[1:] for line in shown if line.startswith("jobs  ")] == [["30", "60", "x", "2"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["info"], "no FILE is given"),
+        (["info", "week.parquet", "-o", "page.html"], "--out page.html: only with --compare"),
+        (["info", "--compare", "week.parquet", "week.parquet", "--views"], "leave out the rest"),
+        (["info", "--compare", "week.parquet", "small.yaml"], "small.yaml: not a readable Parquet file"),
+        (["info", "--compare", "week.parquet", "week.parquet", "-o", "small.yaml"], "not overwritten"),
+    ],
+)
+def test_what_info_cannot_compare_is_told(
+    desk: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+) -> None:
+    assert told in complaint(capsys, *arguments)

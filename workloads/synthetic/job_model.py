@@ -6,6 +6,7 @@ A change of the fit draws other jobs from the same seed: raise `VERSION` of `syn
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,8 +27,11 @@ from workloads.synthetic.arrivals import (
     poisson,
 )
 
-KIND_COLUMNS: tuple[str, ...] = (*DEMAND_COLUMNS, "vc")
-"""Columns of a job's demand, and its vc; a drawn job takes all of them from one job of the source."""
+KIND_COLUMNS: tuple[str, ...] = (*DEMAND_COLUMNS, "vc", "user")
+"""Columns of a job's demand, its vc and user; a drawn job takes all of them from one job of the source.
+
+Kinds are sorted by these columns, so the last one only divides a kind: it leaves the draws of the others.
+"""
 
 DRAWN = frozenset((*KIND_COLUMNS, "job_id", "trace_order", "submit_s", "duration_s"))
 """Columns of a workload drawn from a fitted model; the others are null."""
@@ -53,6 +57,8 @@ class Factor:
     """(K) rows of columns of `SCHEMA`."""
     weights: IntArray
     """(K,) weight of each kind; only the shares matter."""
+    within: str | None = None
+    """Column whose value precedes each drawn text, as in ``vc-7``: no two of its values share a text."""
 
     def draw(self, jobs: int, streams: Streams) -> pl.DataFrame:
         """A kind for each job."""
@@ -117,7 +123,12 @@ class JobModel:
     def draw(self, arrivals: Arrivals, jobs: int, streams: Streams, load_scale: float) -> pl.DataFrame:
         """Jobs in order of submission, with the columns that the model has."""
         columns = [factor.draw(jobs, streams) for factor in self.factors]
-        frame = pl.concat(columns, how="horizontal")
+        frame = pl.concat(columns, how="horizontal").with_columns(
+            pl.format("{}-{}", factor.within, name).alias(name)
+            for factor in self.factors
+            if factor.within is not None
+            for name in factor.kinds.columns
+        )
         submit_s = arrivals.submit_s(jobs, streams, load_scale)
         duration_s = self._durations_s(streams, frame["num_gpus"].to_numpy())
         return frame.with_columns(
@@ -148,9 +159,9 @@ def _microseconds(time_s: FloatArray) -> FloatArray:
 def fit(source: pl.DataFrame) -> JobModel:
     """Fit the distributions of a workload.
 
-    Demands are those of the source's jobs: demand per task, tasks and vc of one job. A run time is drawn
-    given the size, from the source's run times of that size class, log-linear between neighbours, and so not
-    a copy of one of them. The rate is the source's mean.
+    Demands are those of the source's jobs: demand per task, tasks, vc and user of one job. A run time is
+    drawn given the size, from the source's run times of that size class, log-linear between neighbours, and
+    so not a copy of one of them. The rate is the source's mean.
 
     Parameters
     ----------
@@ -184,27 +195,29 @@ def left_out(source: pl.DataFrame) -> list[str]:
     return [name for name in SCHEMA if name not in DRAWN and source[name].null_count() < source.height]
 
 
-def goodness_of_fit(source: pl.DataFrame, sample: pl.DataFrame, load_scale: float = 1.0) -> dict[str, float]:
-    """Kolmogorov-Smirnov distances between a workload and jobs drawn from its model, in [0, 1].
+def ks_distances(source: pl.DataFrame, sample: pl.DataFrame, load_scale: float = 1.0) -> dict[str, float]:
+    """Kolmogorov-Smirnov distances between two workloads, or one and jobs like it, in [0, 1].
 
     By column: the demands, the run times, and ``inter_arrival_s``, the gaps between submissions, those of the
     sample times ``load_scale``. Rows without a value do not count; columns without any are left out.
     """
-    from scipy.stats import ks_2samp
-
-    def distance(one: FloatArray, other: FloatArray) -> float:
-        return float(ks_2samp(one, other, method="asymp").statistic)
-
     columns = (*DEMAND_COLUMNS, "duration_s")
     pairs = {name: (source[name].drop_nulls(), sample[name].drop_nulls()) for name in columns}
     distances = {
-        name: distance(of_source.to_numpy(), of_sample.to_numpy())
+        name: _distance(of_source.to_numpy(), of_sample.to_numpy())
         for name, (of_source, of_sample) in pairs.items()
         if len(of_source) and len(of_sample)
     }
-    if sample.height > 1:
-        distances["inter_arrival_s"] = distance(_gaps_s(source), load_scale * _gaps_s(sample))
+    if min(source.height, sample.height) > 1:
+        distances["inter_arrival_s"] = _distance(_gaps_s(source), load_scale * _gaps_s(sample))
     return distances
+
+
+def _distance(one: FloatArray, other: FloatArray) -> float:
+    """Largest difference between the shares of two samples at or below a value."""
+    at = np.concatenate([one, other])
+    below = (np.searchsorted(np.sort(each), at, side="right") / len(each) for each in (one, other))
+    return float(np.abs(np.subtract(*below)).max())
 
 
 def chance_distance(jobs: int, others: int) -> float:
@@ -213,6 +226,12 @@ def chance_distance(jobs: int, others: int) -> float:
     Source: Smirnov 1948, the limit law for large samples.
     """
     return float(np.sqrt(-np.log(0.05 / 2) / 2 * (1 / jobs + 1 / others)))
+
+
+def ks_rows(distances: Mapping[str, float], by_chance: float) -> list[tuple[str, float]]:
+    """Label and value of each line that shows `ks_distances` and the `chance_distance`."""
+    rows = [(f"KS distance, {name}", distance) for name, distance in distances.items()]
+    return [*rows, ("KS distance of chance, 95 %", by_chance)]
 
 
 def _gaps_s(frame: pl.DataFrame) -> FloatArray:

@@ -18,13 +18,13 @@ from workloads.schema import with_all_columns
 from workloads.sources import Source, name_of
 from workloads.store import read_frame
 from workloads.synthetic.arrivals import DAY_S, MAX_JOBS, ArrivalKind, observed
-from workloads.synthetic.job_model import JobModel, chance_distance, fit, goodness_of_fit, left_out
+from workloads.synthetic.job_model import JobModel, chance_distance, fit, ks_distances, ks_rows, left_out
 from workloads.synthetic.trace_profile import GOOGLE, PHILLY, Profile
 
 PROFILES: dict[str, Profile] = {profile.name: profile for profile in (PHILLY, GOOGLE)}
 """Every profile by its name."""
 
-VERSION = "1"
+VERSION = "2"
 """Changes when the same arguments draw other jobs."""
 
 SLOT_S = 3600.0
@@ -63,7 +63,7 @@ class Fit:
     """Distance between the drawn jobs and the workload that they imitate."""
 
     ks: dict[str, float]
-    """See `goodness_of_fit`."""
+    """See `ks_distances`."""
     ks_by_chance: float
     """See `chance_distance`."""
     left_out: list[str]
@@ -85,8 +85,7 @@ class Fit:
     def rows(self) -> list[tuple[str, object]]:
         """Label and value of each line of a table for people."""
         rows: list[tuple[str, object]] = [
-            *((f"KS distance, {name}", distance) for name, distance in self.ks.items()),
-            ("KS distance of chance, 95 %", self.ks_by_chance),
+            *ks_rows(self.ks, self.ks_by_chance),
             ("days observed", round(self.observed_days, 2)),
             ("of these whole", self.whole_days),
         ]
@@ -156,8 +155,8 @@ def synth(
 ) -> tuple[pl.DataFrame, Provenance]:
     """Draw a workload with the columns of `SCHEMA`, and its provenance.
 
-    Times are whole seconds; submit_s 0 is local midnight of a Monday. Arrivals, sizes, VCs and run
-    times come from streams of their own: another ``load_scale`` or arrival process moves the arrivals
+    Times are whole seconds; submit_s 0 is local midnight of a Monday. Arrivals, sizes, VCs, users
+    and run times come from streams of their own: another ``load_scale`` or arrival process moves the arrivals
     and nothing else, and more jobs begin with the same jobs.
 
     Parameters
@@ -201,7 +200,7 @@ def synth_file(like: Source, request: DrawRequest, seed: int) -> Drawn:
         raise InvalidInputError(f"{like}: {error}") from error
     seen = observed(*source.select(pl.min("submit_s"), last=pl.max("submit_s")).row(0))
     found = Fit(
-        ks=goodness_of_fit(source, frame, request.load_scale),
+        ks=ks_distances(source, frame, request.load_scale),
         ks_by_chance=chance_distance(source.height, request.jobs),
         left_out=left_out(source),
         observed_days=seen.span_s / DAY_S,

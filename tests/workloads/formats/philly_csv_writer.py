@@ -9,7 +9,7 @@ import polars as pl
 from ray_sim.model.errors import InvalidWorkloadError
 from ray_sim.model.streams import Streams
 from workloads.files import replacing
-from workloads.formats.philly.csv import HEADER, TIME_FORMAT, TIME_ZONE
+from workloads.formats.philly.csv import TIME_FORMAT, TIME_ZONE
 from workloads.synthetic.trace_profile import PHILLY
 
 REPEAT_EVERY = 500
@@ -17,7 +17,7 @@ REPEAT_EVERY = 500
 
 
 def philly_csv_text(frame: pl.DataFrame, seed: int = 0) -> str:
-    """Jobs of `synth` in the form of the published file.
+    """Jobs of `synth` in the form of the published file, and their users.
 
     Times are naive local times (across the end of summer time on 2017-11-05), rows are shuffled, some rows
     appear twice, and the last row has no values.
@@ -40,10 +40,11 @@ def philly_csv_text(frame: pl.DataFrame, seed: int = 0) -> str:
         num_gpus=pl.col("num_gpus").cast(pl.Int64),
         gpu_time=pl.col("duration_s") * pl.col("num_gpus"),
         cluster="vc",
+        user="user",
     )
     rows = pl.concat([rows, rows.gather_every(REPEAT_EVERY, offset=REPEAT_EVERY - 1)])
     order = Streams(seed).generator("philly-csv-order").permutation(rows.height)
-    return rows[order].write_csv() + "," * (len(HEADER) - 1) + "\n"
+    return rows[order].write_csv() + "," * (rows.width - 1) + "\n"
 
 
 def write_philly_csv(frame: pl.DataFrame, path: Path, seed: int = 0) -> None:

@@ -122,3 +122,15 @@ def test_a_missing_column_is_named_with_those_found(trace: Trace) -> None:
         InvalidWorkloadError, match="missing: cluster; found: timestamp, duration, num_gpus, gpu_time"
     ):
         convert("philly-csv", [path], path.with_name("w.parquet"))
+
+
+def test_users_are_read_where_a_file_names_them(trace: Trace) -> None:
+    row = "2017-10-01 00:00:45,30.0,2,60.0,b"
+    with_users = trace(f"{HEADER[:-1]},user\n{row},u\n{row},v\n{row},\n{row},u\n")
+    without = with_users.with_name("without.csv")
+    without.write_text(f"{HEADER}{row}\n")
+    report = convert("philly-csv", [with_users, without], with_users.with_name("w.parquet"))
+    assert read_frame(report.out)["user"].to_list() == ["u", "v", None, "u", None]
+    assert report.warnings == ()
+    # The second of user u, and the second of no user.
+    assert report.notes["duplicate_rows_kept"] == 2

@@ -25,7 +25,7 @@ from workloads.synthetic.job_model import (
     MIN_CLASS_JOBS,
     chance_distance,
     fit,
-    goodness_of_fit,
+    ks_distances,
     left_out,
 )
 from workloads.synthetic.synth import Drawn, DrawRequest, Fit, draw, synth, synth_file
@@ -51,7 +51,7 @@ def test_known_statistics_are_recovered() -> None:
     source, _ = synth("philly", 60_000, seed=1)
     sample = like(source, 50_000, seed=2)
     check_frame(sample, "like")
-    distances = goodness_of_fit(source, sample)
+    distances = ks_distances(source, sample)
     assert set(distances) == {"num_gpus", "duration_s", "inter_arrival_s"}
     assert max(distances.values()) < chance_distance(60_000, 50_000)
     assert (sample["submit_s"] % 1 == 0).all()
@@ -99,6 +99,23 @@ def test_sizes_are_drawn_whole(jobs: Jobs) -> None:
     assert set(sample.select(KIND_COLUMNS).rows()) == kinds
     # Two jobs of four are of the kind (2 GPUs, vc b).
     assert abs((sample["vc"] == "b").sum() - 1_000) < 5 * np.sqrt(2_000 / 4)
+
+
+def test_a_job_takes_user_and_vc_from_the_job_of_its_size(jobs: Jobs) -> None:
+    of_a_user = {"num_gpus": [1.0, 2.0, 2.0, 8.0], "vc": ["a", "b", "b", None], "user": ["u", "v", "u", None]}
+    sample = like(jobs(4, **of_a_user), 2_000)
+    assert set(sample.select("num_gpus", "vc", "user").rows()) == set(zip(*of_a_user.values(), strict=True))
+    # One job of four is of user v.
+    assert abs((sample["user"] == "v").sum() - 500) < 5 * np.sqrt(2_000 * 1 / 4 * 3 / 4)
+
+
+def test_users_of_the_source_change_no_other_column(jobs: Jobs) -> None:
+    named = {"num_gpus": [1.0, 2.0, 2.0, 4.0] * 5, "vc": ["b", "a", None, "a", "b"] * 4}
+    nameless = like(jobs(20, **named), 2_000)
+    sample = like(jobs(20, **named, user=[None, "v", "u"] * 6 + ["w", "u"]), 2_000)
+    assert nameless["user"].null_count() == 2_000
+    assert sample["user"].null_count() < 2_000
+    assert sample.drop("user").equals(nameless.drop("user"))
 
 
 def test_rare_sizes_share_the_run_times_of_the_next_smaller_class(jobs: Jobs) -> None:
@@ -161,8 +178,8 @@ def test_distances_are_those_of_the_distribution_functions(jobs: Jobs) -> None:
     source = jobs(4, num_gpus=[1.0, 1.0, 2.0, 2.0], duration_s=[1.0, 2.0, 3.0, 4.0])
     sample = jobs(4, num_gpus=[1.0, 2.0, 2.0, 2.0], duration_s=[5.0] * 4, submit_s=[0.0, 30.0, 60.0, 90.0])
     # One GPU: 2/4 against 1/4. All run times lie below 5 s. Gaps of 30 s twice as fast are gaps of 60 s.
-    assert goodness_of_fit(source, sample) == {"num_gpus": 0.25, "duration_s": 1.0, "inter_arrival_s": 1.0}
-    assert goodness_of_fit(source, sample, load_scale=2.0)["inter_arrival_s"] == 0.0
+    assert ks_distances(source, sample) == {"num_gpus": 0.25, "duration_s": 1.0, "inter_arrival_s": 1.0}
+    assert ks_distances(source, sample, load_scale=2.0)["inter_arrival_s"] == 0.0
 
 
 def test_the_distance_of_chance_is_exceeded_by_one_pair_of_samples_in_twenty() -> None:
@@ -179,22 +196,22 @@ def test_the_distance_of_chance_is_exceeded_by_one_pair_of_samples_in_twenty() -
 
 
 def test_columns_without_a_counterpart_are_told(jobs: Jobs) -> None:
-    source = jobs(3, user=["u", None, None], chunks=[2, None, None], vc=["a", "a", "b"])
-    assert left_out(source) == ["user", "chunks"]
+    source = jobs(3, attempts=[1, None, None], chunks=[2, None, None], vc=["a", "a", "b"], user=["u"] * 3)
+    assert left_out(source) == ["attempts", "chunks"]
     assert left_out(jobs(3)) == []
 
 
 def test_a_file_is_fitted_drawn_and_told_in_the_provenance(jobs: Jobs, tmp_path: Path) -> None:
-    write_workload(jobs(50, user=["u"] * 50), MADE, tmp_path / "w.parquet")
+    write_workload(jobs(50, user=["u"] * 50, attempts=[1] * 50), MADE, tmp_path / "w.parquet")
     made = synth_file(tmp_path / "w.parquet", DrawRequest(30), seed=4)
     assert (made.provenance.options["like"], made.provenance.options["arrivals"]) == ("w.parquet", "poisson")
     assert isinstance(made.found, Fit)
     assert made.provenance.notes == {
         **{f"ks {name}": distance for name, distance in made.found.ks.items()},
-        "left_out": ["user"],
+        "left_out": ["attempts"],
     }
     assert made.found.ks["num_gpus"] == made.found.ks["duration_s"] == 0
-    assert ("columns left out", "user") in made.rows()
+    assert ("columns left out", "attempts") in made.rows()
     paths = [tmp_path / name for name in ("one.parquet", "two.parquet")]
     for path in paths:
         again = synth_file(str(tmp_path / "w.parquet"), DrawRequest(30), seed=4)

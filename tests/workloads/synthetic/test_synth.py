@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from workloads.checks import check_frame
 from workloads.convert import convert
 from workloads.store import read_frame
 from workloads.synthetic.arrivals import DAY_S, WEEK_S
-from workloads.synthetic.synth import PROFILES, synth
-from workloads.synthetic.trace_profile import PHILLY
+from workloads.synthetic.synth import PROFILES, DrawRequest, draw, synth
+from workloads.synthetic.trace_profile import PHILLY, USERS_PER_VC
 
 JOBS = 200_000
 
@@ -61,6 +62,27 @@ def test_sizes_have_the_published_shares(philly: pl.DataFrame) -> None:
 def test_vcs_have_the_published_shares(philly: pl.DataFrame) -> None:
     assert PHILLY.vcs is not None
     shares_agree(Counter(philly["vc"].to_list()), PHILLY.vcs, JOBS)
+
+
+def test_users_of_a_vc_have_shares_that_fall_as_one_over_their_rank(philly: pl.DataFrame) -> None:
+    # 1 + 1/2 + ... + 1/25 = 3.816: of the jobs of a vc the first user has 26.2 %, the tenth 2.6 %.
+    harmonic = sum(1 / rank for rank in range(1, USERS_PER_VC + 1))
+    assert harmonic == pytest.approx(3.816, abs=1e-3)
+    for (vc,), of_vc in philly.partition_by("vc", as_dict=True).items():
+        drawn = Counter(of_vc["user"].to_list())
+        for rank in range(1, USERS_PER_VC + 1):
+            p = 1 / rank / harmonic
+            slack = 5 * np.sqrt(p * (1 - p) * of_vc.height) + 1
+            assert abs(drawn.pop(f"{vc}-{rank}", 0) - p * of_vc.height) <= slack
+        assert not drawn  # a user is of one vc
+
+
+def test_users_are_drawn_from_a_stream_of_their_own(philly: pl.DataFrame) -> None:
+    model = PHILLY.model()
+    without = replace(model, factors=tuple(each for each in model.factors if each.within is None))
+    nameless = draw(without, DrawRequest(JOBS), seed=5)
+    assert nameless["user"].null_count() == JOBS
+    assert nameless.drop("user").equals(philly.drop("user"))
 
 
 @pytest.mark.parametrize("index", range(len(PHILLY.durations)))
@@ -173,7 +195,7 @@ def test_what_is_written_as_raw_text_converts_back_but_for_the_double_hour(tmp_p
     # The second pass of 01:00 .. 02:00 on Sunday 2017-11-05 is read as the first, an hour early:
     # 6 days and 2 .. 3 hours after Monday's midnight.
     second_pass = pl.col("submit_s").is_between(6 * DAY_S + 7200, 6 * DAY_S + 10_799)
-    columns = ["submit_s", "duration_s", "num_gpus", "vc"]
+    columns = ["submit_s", "duration_s", "num_gpus", "vc", "user"]
     expected = frame.with_columns(pl.when(second_pass).then(pl.col("submit_s") - 3600).otherwise("submit_s"))
     repeats = expected.gather_every(REPEAT_EVERY, offset=REPEAT_EVERY - 1)
     origin_s = frame["submit_s"][0]

@@ -3,7 +3,8 @@
 The Sia artifact (SOSP 2023) published a part of the Philly trace in this form (Jeon et al.,
 Analysis of Large-Scale Multi-Tenant GPU Clusters, ATC 2019). Times are naive US Pacific: the hour
 01:00 .. 02:00 of 2017-11-05 happened twice, and is read as its first pass. Rows are unsorted and have
-no job id; equal rows may be different jobs, so they are kept.
+no job id; equal rows may be different jobs, so they are kept. The published file names no users; a column
+``user`` is read where a file has one, as the bundled sample does.
 
 `FORMAT` is listed in `workloads/formats/registry.py`, by which `ray-sim convert philly-csv` calls `read`. A
 change of the rows kept, or of a reason, belongs on docs/traces/philly.md too.
@@ -25,6 +26,8 @@ from workloads.schema import BY_NAME
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
 HEADER = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
+USER = "user"
+"""Optional column."""
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
 TIME_ZONE = "America/Los_Angeles"
 
@@ -56,6 +59,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
         job_id=pl.col("row").cast(pl.String),
         trace_order="row",
         submit_s=pl.col("epoch_s") - zero_s,
+        user=USER,
         vc="cluster",
         num_gpus="num_gpus",
         duration_s="duration_s",
@@ -70,7 +74,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
             "ambiguous_local_times": ambiguous,
             "ambiguous_local_times_read_as": "earliest",
             "duplicate_rows_kept": len(
-                repeats(kept, ["epoch_s", "duration_s", "num_gpus", "cluster"], folder, compared)
+                repeats(kept, ["epoch_s", "duration_s", "num_gpus", "cluster", USER], folder, compared)
             ),
         },
         warnings=_warnings(sources, off),
@@ -83,7 +87,7 @@ def _query(source: TableSource) -> pl.LazyFrame:
     numbers = {"duration_s": "duration", "gpus": "num_gpus", "gpu_s": "gpu_time"}
     # Separate steps, or polars would compute a value again for each use.
     parsed = (
-        source.rows({name: name for name in HEADER})
+        source.rows({name: name for name in (*HEADER, USER) if name in source.header})
         .with_columns(naive=naive, **{name: number(pl.col(theirs)) for name, theirs in numbers.items()})
         .with_columns(**instants(pl.col("naive"), pl.lit(value=True), TIME_ZONE))
     )
@@ -99,7 +103,8 @@ def _query(source: TableSource) -> pl.LazyFrame:
     return parsed.select(
         "line",
         "cluster",
-        "duration_s",
+        user=USER if USER in source.header else pl.lit(None, pl.String()),
+        duration_s="duration_s",
         num_gpus="gpus",
         epoch_s="first_s",
         ambiguous=pl.col("first_s") != pl.col("second_s"),
@@ -114,16 +119,16 @@ def _warnings(sources: Sequence[TableSource], off: int) -> tuple[str, ...]:
         found.append(
             f"gpu_time is not duration x num_gpus on {off} kept rows; duration and num_gpus are used"
         )
-    if ignored := sorted({name for source in sources for name in source.header} - set(HEADER)):
+    if ignored := sorted({name for source in sources for name in source.header} - {*HEADER, USER}):
         found.append(f"ignored columns: {', '.join(ignored)}")
     return tuple(found)
 
 
 FORMAT = TraceFormat(
     name="philly-csv",
-    version="1",
+    version="2",
     source="Microsoft Philly, in the form of the Sia artifact",
-    files="one CSV: timestamp, duration, num_gpus, gpu_time, cluster",
+    files="one CSV: timestamp, duration, num_gpus, gpu_time, cluster, and user if known",
     page="docs/workloads.md#format-philly-csv",
     read=read,
 )
