@@ -16,6 +16,7 @@ from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.model.html import facts_html
 from ray_sim.model.readable import number
+from workloads.describe import setting_text
 from workloads.files import (
     replacing,
     require_file,
@@ -73,11 +74,27 @@ class ConversionReport:
         """Label and value of each line of the printed table."""
         return [
             ("workload", str(self.out)),
+            *self.count_rows(),
+            *([("rejects", str(self.rejects))] if self.rejects else []),
+            *self.note_rows(),
+        ]
+
+    def count_rows(self) -> list[tuple[str, int]]:
+        """Label and number of the rows read, kept, outside the window, and rejected for each reason."""
+        return [
             ("rows read", self.read),
             ("rows kept", self.kept),
             *([("rows outside the window", self.outside_window)] if self.outside_window else []),
             *((f"rejected, {reason}", count) for reason, count in self.rejected.items()),
-            *([("rejects", str(self.rejects))] if self.rejects else []),
+        ]
+
+    def note_rows(self) -> list[tuple[str, str | int]]:
+        """Name and value of the notes, without those that count nothing and what depends on them."""
+        nothing = tuple(name for name, value in self.notes.items() if not value)
+        return [
+            (name, value if type(value) is int else setting_text(value))
+            for name, value in self.notes.items()
+            if not name.startswith(nothing)
         ]
 
     def _repr_html_(self) -> str:
