@@ -29,6 +29,7 @@ from workloads.progress import Meter, Progress, silent
 from workloads.provenance import Counts, Provenance, SourceFile
 from workloads.realisation import Window
 from workloads.rows import height
+from workloads.sanity import sanity_warnings
 from workloads.store import has_metadata, has_provenance, write_rows
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
@@ -163,6 +164,7 @@ def convert(
         )
         write_rows(jobs, counts.kept, provenance, out, Path(folder), counted)
         written = _write_rejects(parsed.rejects, counts, rejects)
+        absurd = sanity_warnings(parsed.jobs, float(str(parsed.notes.get("rebased_by_s", 0))))
     return ConversionReport(
         format=trace_format.name,
         sources=tuple(sources),
@@ -172,7 +174,7 @@ def convert(
         kept=counts.kept,
         rejected=counts.rejected,
         outside_window=counts.outside_window,
-        warnings=parsed.warnings,
+        warnings=(*parsed.warnings, *absurd),
         notes=parsed.notes,
         cluster=parsed.cluster,
     )
