@@ -243,10 +243,15 @@ def _nothing_kept_text(sources: Sequence[Path], counts: Counts, parsed: Parsed, 
 
 def _example(rejects: pl.LazyFrame, counts: Counts) -> str:
     reason = max(counts.rejected, key=counts.rejected.__getitem__)
+    where, begin = first_reject(rejects, reason)
+    return f"{reason}, for example, is {where}: {begin!r}; check the format and its units"
+
+
+def first_reject(rejects: pl.LazyFrame, reason: str) -> tuple[str, str]:
+    """Place and begin of the first row that was rejected for a reason, as there is one."""
     source, line, _, text = rejects.filter(pl.col("reason") == reason).head(1).collect().row(0)
     begin = text[:EXAMPLE_CHARACTERS] + ("..." if len(text) > EXAMPLE_CHARACTERS else "")
-    where = f"line or record {line} of {source}"
-    return f"{reason}, for example, is {where}: {begin!r}; check the format and its units"
+    return f"line or record {line} of {source}", begin
 
 
 def _write_rejects(rejects: pl.LazyFrame, counts: Counts, path: Path) -> Path | None:

@@ -157,11 +157,14 @@ def jct_by_size(jobs: pl.DataFrame) -> pl.DataFrame:
     Columns: ``gpus``, the class's upper end; jobs, completed; mean, median and p90 of jct_s, mean
     of queue_s, over completed jobs.
     """
-    gpus = pl.col("num_gpus")
+    return _jct_by(jobs, size_class(pl.col("num_gpus")).alias("gpus")).sort("gpus")
+
+
+def size_class(gpus: pl.Expr) -> pl.Expr:
+    """Upper end of the class of a number of GPUs: 0, or a power of two."""
     # Rounded, since the computed logarithm of a power of two may exceed its exponent in the last digit.
     exponent = gpus.clip(lower_bound=1).log(2).round(9).ceil()
-    upper = pl.when(gpus > 0).then(2.0**exponent).otherwise(0.0)
-    return _jct_by(jobs, upper.alias("gpus")).sort("gpus")
+    return pl.when(gpus > 0).then(2.0**exponent).otherwise(0.0)
 
 
 def jct_by_owner(jobs: pl.DataFrame, owner: str) -> pl.DataFrame:
