@@ -16,6 +16,7 @@ from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.model.html import facts_html
 from ray_sim.model.readable import number
+from workloads.describe import setting_text
 from workloads.files import (
     replacing,
     require_file,
@@ -28,6 +29,7 @@ from workloads.progress import Meter, Progress, silent
 from workloads.provenance import Counts, Provenance, SourceFile
 from workloads.realisation import Window
 from workloads.rows import height
+from workloads.sanity import sanity_warnings
 from workloads.store import has_metadata, has_provenance, write_rows
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
@@ -76,12 +78,28 @@ class ConversionReport:
         """Label and value of each line of the printed table."""
         return [
             ("workload", str(self.out)),
+            *self.count_rows(),
+            *([("rejects", str(self.rejects))] if self.rejects else []),
+            *self.note_rows(),
+        ]
+
+    def count_rows(self) -> list[tuple[str, int]]:
+        """Label and number of the rows read, kept, outside the window, and rejected for each reason."""
+        return [
             ("rows read", self.read),
             ("rows kept", self.kept),
             *([("rows outside the window", self.outside_window)] if self.outside_window else []),
             *((f"left out, {name}", count) for name, count in self.left_out.items()),
             *((f"rejected, {reason}", count) for reason, count in self.rejected.items()),
-            *([("rejects", str(self.rejects))] if self.rejects else []),
+        ]
+
+    def note_rows(self) -> list[tuple[str, str | int]]:
+        """Name and value of the notes, without those that count nothing and what depends on them."""
+        nothing = tuple(name for name, value in self.notes.items() if not value)
+        return [
+            (name, value if type(value) is int else setting_text(value))
+            for name, value in self.notes.items()
+            if not name.startswith(nothing)
         ]
 
     def _repr_html_(self) -> str:
@@ -150,6 +168,7 @@ def convert(
         )
         write_rows(jobs, counts.kept, provenance, out, Path(folder), counted)
         written = _write_rejects(parsed.rejects, counts, rejects)
+        absurd = sanity_warnings(parsed.jobs, float(str(parsed.notes.get("rebased_by_s", 0))))
     return ConversionReport(
         format=trace_format.name,
         sources=tuple(sources),
@@ -160,7 +179,7 @@ def convert(
         rejected=counts.rejected,
         left_out=counts.left_out,
         outside_window=counts.outside_window,
-        warnings=parsed.warnings,
+        warnings=(*parsed.warnings, *absurd),
         notes=parsed.notes,
         cluster=parsed.cluster,
     )
@@ -237,10 +256,15 @@ def _nothing_kept_text(sources: Sequence[Path], counts: Counts, parsed: Parsed, 
 
 def _example(rejects: pl.LazyFrame, counts: Counts) -> str:
     reason = max(counts.rejected, key=counts.rejected.__getitem__)
+    where, begin = first_reject(rejects, reason)
+    return f"{reason}, for example, is {where}: {begin!r}; check the format and its units"
+
+
+def first_reject(rejects: pl.LazyFrame, reason: str) -> tuple[str, str]:
+    """Place and begin of the first row that was rejected for a reason, as there is one."""
     source, line, _, text = rejects.filter(pl.col("reason") == reason).head(1).collect().row(0)
     begin = text[:EXAMPLE_CHARACTERS] + ("..." if len(text) > EXAMPLE_CHARACTERS else "")
-    where = f"line or record {line} of {source}"
-    return f"{reason}, for example, is {where}: {begin!r}; check the format and its units"
+    return f"line or record {line} of {source}", begin
 
 
 def _write_rejects(rejects: pl.LazyFrame, counts: Counts, path: Path) -> Path | None:

@@ -298,22 +298,22 @@ def _provenance_rows(provenance: Provenance | None) -> list[tuple[str, str]]:
     if provenance.seed is not None:
         rows.append(("seed", str(provenance.seed)))
     settings = provenance.options | provenance.notes
-    return [*rows, *((name, _text(value)) for name, value in settings.items())]
+    return [*rows, *((name, setting_text(value)) for name, value in settings.items())]
 
 
-def _text(value: JsonValue) -> str:
+def setting_text(value: JsonValue) -> str:
     """Readable text of a setting: yes or no, none, a list with commas, entries as name=value."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return ", ".join(map(_text, value)) or "none"
+        return ", ".join(map(setting_text, value)) or "none"
     if isinstance(value, dict):
         return ", ".join(_entry_text(name, inner) for name, inner in value.items()) or "none"
     return "none" if value is None else str(value)
 
 
 def _entry_text(name: str, value: JsonValue) -> str:
-    return f"{name} ({_text(value)})" if isinstance(value, dict) else f"{name}={_text(value)}"
+    return f"{name} ({setting_text(value)})" if isinstance(value, dict) else f"{name}={setting_text(value)}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,6 +52,9 @@ def convert(
     rejects: Annotated[
         Path | None, Option("--rejects", help="File for the rejected rows [OUT.rejects.parquet].")
     ] = None,
+    html: Annotated[
+        Path | None, Option("--html", help="Write a page of what became of the trace to this HTML file.")
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Convert a trace to a Parquet workload; every row is kept or rejected with a counted reason.
@@ -76,6 +79,7 @@ def convert(
             cluster_out=cluster_out,
             window=window,
             rejects=rejects,
+            html=html,
             progress=tell,
         )
     seconds = time.perf_counter() - began
@@ -84,5 +88,5 @@ def convert(
         return
     for warning in report.warnings:
         say(f"warning: {warning}")
-    written = [("cluster", cluster_out)] if cluster_out else []
+    written = [(name, path) for name, path in (("cluster", cluster_out), ("page", html)) if path]
     print_rows([*report.rows(), *written, ("seconds", round(seconds, 2))])

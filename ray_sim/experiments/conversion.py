@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import polars as pl
+
 from ray_sim.experiments.inputs.cluster_file import FIELD_OF_RESOURCE
 from ray_sim.experiments.inputs.server_changes import write_failures
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import QUANTA_PER_UNIT
-from workloads.convert import ConversionReport
+from workloads.convert import ConversionReport, first_reject
 from workloads.convert import convert as convert_trace
 from workloads.files import is_signed, replacing, require_replaceable, signed
 from workloads.progress import Progress, silent
@@ -35,6 +37,7 @@ def convert_files(
     cluster_out: Path | None = None,
     window: tuple[float, float] | None = None,
     rejects: Path | None = None,
+    html: Path | None = None,
     progress: Progress = silent,
 ) -> ConversionReport:
     """Convert the files of a trace to a workload file; the options are those of `ray-sim convert`.
@@ -46,6 +49,10 @@ def convert_files(
     """
     if cluster_out is not None:
         check_cluster_path(cluster_out)
+    if html is not None:
+        from ray_sim.experiments.report import require_replaceable_page
+
+        require_replaceable_page(html)
     options = ConvertOptions(
         mapping=None if mapping is None else local_path(str(mapping)),
         time_zone=time_zone,
@@ -67,7 +74,31 @@ def convert_files(
     )
     if cluster_out is not None and report.cluster is not None:
         write_cluster(report.cluster, cluster_out)
+    if html is not None:
+        _write_page(report, html)
     return report
+
+
+def _write_page(report: ConversionReport, out: Path) -> None:
+    """Write the page of a conversion, whose imports take longer than a small conversion."""
+    from ray_sim.experiments.report import write_page
+    from ray_sim.reports.conversion_report import RowsByReason, conversion_page
+
+    names = ", ".join(path.name for path in report.sources)
+    examples = {}
+    if report.rejects is not None:
+        rejects = pl.scan_parquet(report.rejects, glob=False)
+        examples = {reason: first_reject(rejects, reason) for reason in report.rejected}
+    page = conversion_page(
+        title=f"Conversion of {names}",
+        subtitle=f"{report.kept:,} jobs from {report.format} in {report.out.name}",
+        jobs=pl.scan_parquet(report.out, glob=False),
+        counts=report.count_rows(),
+        others=[RowsByReason("Rejected rows", report.rejected, examples)],
+        notes=report.note_rows(),
+        warnings=report.warnings,
+    )
+    write_page(page, out)
 
 
 def check_cluster_path(path: Path) -> None:

@@ -32,7 +32,7 @@ OUTSIDE = (
         "sweep_info", "sweep_results", "tracking", "utility_optimum", "view_summary", "workload_info",
     )),
     *(f"workloads.{name}" for name in (
-        "convert", "describe", "formats", "trace_format",
+        "convert", "describe", "formats", "sanity", "trace_format",
     )),
 )  # fmt: skip
 """Packages and modules that runs cannot import: they read traces, start runs, or show and compare results.

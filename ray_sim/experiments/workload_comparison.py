@@ -101,7 +101,8 @@ def compare_workloads(a: Source, b: Source, cluster: Cluster | None = None) -> C
     InvalidInputError : a file is no sound workload, see `read_frame`
     """
     one, other = Workload.read(a), Workload.read(b)
-    sizes = pl.concat([one.jobs, other.jobs]).select(size_class()).to_series().unique().sort().to_list()
+    classes = pl.concat([one.jobs, other.jobs]).select(size_class(pl.col("num_gpus"))).to_series()
+    sizes = classes.unique().sort().to_list()
     return ComparedWorkloads(
         (_side("A", one, cluster, sizes), _side("B", other, cluster, sizes)),
         ks_distances(one.jobs, other.jobs),
@@ -141,7 +142,7 @@ def _by_size(jobs: pl.DataFrame, sizes: list[float]) -> Facts:
     """Shares of the jobs, then of their GPU-time, by `size_class`."""
     gpu_s = pl.col("num_gpus") * pl.col("duration_s")
     weights = {"jobs": np.ones(jobs.height), "GPU-time": jobs.select(gpu_s).to_series().to_numpy()}
-    size = jobs.select(size_class()).to_series().to_numpy()
+    size = jobs.select(size_class(pl.col("num_gpus"))).to_series().to_numpy()
     names = {most: f"over {most / 2:,.0f} to {most:,.0f} GPUs" for most in sizes}
     names |= {0.0: "no GPU", 1.0: "at most 1 GPU"}
     return {

@@ -36,6 +36,7 @@ def convert(
     cluster_out: str | Path | None = None,
     window: tuple[float, float] | None = None,
     rejects: str | Path | None = None,
+    html: str | Path | None = None,
     progress: bool = True,
 ) -> ConversionReport:
     """Convert a trace to a workload file, as `ray-sim convert`.
@@ -45,8 +46,8 @@ def convert(
     format_name : name of a trace format, such as ``philly`` or ``csv``
     source : the trace's file, or a list of its files
     out : Parquet file, which appears whole or not at all
-    mapping, rebase, run_time, rows, censored, seed, cluster_out, window, rejects : options of the command,
-        of which ``mapping`` is ``--map``
+    mapping, rebase, run_time, rows, censored, seed, cluster_out, window, rejects, html : options of the
+        command, of which ``mapping`` is ``--map``
     progress : show the progress in a notebook or on a terminal
 
     Raises
@@ -71,6 +72,7 @@ def convert(
             cluster_out=None if cluster_out is None else Path(cluster_out),
             window=window,
             rejects=None if rejects is None else Path(rejects),
+            html=None if html is None else Path(html),
             progress=report,
         )
 

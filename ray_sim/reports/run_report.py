@@ -157,12 +157,11 @@ def jct_by_size(jobs: pl.DataFrame) -> pl.DataFrame:
     Columns: ``gpus``, the class's upper end; jobs, completed; mean, median and p90 of jct_s, mean
     of queue_s, over completed jobs.
     """
-    return _jct_by(jobs, size_class().alias("gpus")).sort("gpus")
+    return _jct_by(jobs, size_class(pl.col("num_gpus")).alias("gpus")).sort("gpus")
 
 
-def size_class() -> pl.Expr:
-    """Most GPUs of the class of `num_gpus`: 0 alone, else the next power of two, at least 1."""
-    gpus = pl.col("num_gpus")
+def size_class(gpus: pl.Expr) -> pl.Expr:
+    """Upper end of the class of a number of GPUs: 0, or a power of two."""
     # Rounded, since the computed logarithm of a power of two may exceed its exponent in the last digit.
     exponent = gpus.clip(lower_bound=1).log(2).round(9).ceil()
     return pl.when(gpus > 0).then(2.0**exponent).otherwise(0.0)

@@ -278,3 +278,19 @@ def test_a_window_cuts_the_workload_that_there_is_without_it(trace: Trace, tmp_p
 def test_a_window_without_a_row_is_an_error_that_tells_so(trace: Trace, tmp_path: Path) -> None:
     with pytest.raises(InvalidWorkloadError, match=r"none of 2 rows can be kept \(outside the window 2\)"):
         convert("csv", [trace(TABLE)], tmp_path / "w.parquet", window=Window(6, 7))
+
+
+def test_notes_are_lines_of_the_table_unless_they_count_nothing(trace: Trace, tmp_path: Path) -> None:
+    # 01:30 of 2017-11-05 came twice in Los Angeles, 00:30 once.
+    mapping = tmp_path / "map.yaml"
+    mapping.write_text("time_zone: America/Los_Angeles\n")
+    dates = {
+        "2017-11-05 01:30:00": {"ambiguous_local_times": 1, "ambiguous_local_times_read_as": "earliest"},
+        "2017-11-05 00:30:00": {},
+    }
+    for date, ambiguous in dates.items():
+        source = trace(f"submit_s,duration_s,num_gpus\n{date},10,1\n")
+        report = convert("csv", [source], tmp_path / "w.parquet", options=ConvertOptions(mapping=mapping))
+        clock = {"epoch_utc": "1970-01-01T00:00:00+00:00", "time_zone": "America/Los_Angeles"}
+        assert dict(report.note_rows()) == clock | ambiguous
+        assert report.rows()[-len(report.note_rows()) :] == report.note_rows()
