@@ -204,7 +204,7 @@ def _check(
     frame: pl.DataFrame, source: str, looks: Sequence[Callable[[pl.DataFrame], Iterable[str]]]
 ) -> None:
     if problems := _schema_problems(frame):
-        advice = "  make the file with `ray-sim convert`, or add the columns by hand"
+        advice = "  if it was edited elsewhere, read it by `ray-sim convert parquet`"
         raise InvalidWorkloadError("\n".join([problems_text(source, problems), advice]))
     if frame.is_empty():
         raise InvalidWorkloadError(f"{source}: the workload holds no jobs; convert a trace that has some")

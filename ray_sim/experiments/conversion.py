@@ -134,12 +134,11 @@ def availability_path(path: Path) -> Path:
 
 def _servers(cluster: Cluster) -> Iterator[str]:
     fields = [(FIELD_OF_RESOURCE[name], QUANTA_PER_UNIT[name]) for name in cluster.resources]
-    for name, gpu_type, quanta in zip(
-        cluster.server_names, cluster.gpu_type, cluster.capacity.tolist(), strict=True
+    for name, gpu_type, vc, quanta in zip(
+        cluster.server_names, cluster.gpu_type, cluster.vc, cluster.capacity.tolist(), strict=True
     ):
-        entries = [f"name: {json.dumps(name)}"]
-        if gpu_type is not None:
-            entries.append(f"gpu_type: {json.dumps(gpu_type)}")
+        labels = {"name": name, "gpu_type": gpu_type, "vc": vc}
+        entries = [f"{key}: {json.dumps(text)}" for key, text in labels.items() if text is not None]
         for (field, unit), count in zip(fields, quanta, strict=True):
             entries.append(f"{field}: {count / unit:.15g}")
         yield f"  - {{{', '.join(entries)}}}"

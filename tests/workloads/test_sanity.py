@@ -181,8 +181,8 @@ def test_gpus_of_one_task() -> None:
     )
     assert warned(spot) == (
         "num_gpus looks like the GPUs of one task: 1 of 1 jobs of several tasks have no whole number of GPUs"
-        " per task, such as job 'a' with num_gpus 1, num_tasks 94; set `per_task: [num_gpus]` in a mapping file"
-        " (--map)"
+        " per task, such as job 'a' with num_gpus 1, num_tasks 94; set `per_task: [num_gpus]` in a mapping"
+        " file (--map)"
     )
     shared = spot.with_columns(num_gpus=pl.lit(23.5))  # a quarter each, where GPUs are shared
     assert sanity_warnings(shared.lazy()) == ()

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
-from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.errors import InvalidWorkloadError
-from ray_sim.model.units import MAX_TIME_S, capacity_quanta
-from workloads.checks import number, number_reason, value_fault
-from workloads.formats.text import TableSource, collect_text, open_text, read_rows, reject_frame, with_blanks
+from ray_sim.model.units import MAX_TIME_S
+from workloads.checks import number, number_reason
+from workloads.formats.tables.mapping import NodeMapping
+from workloads.formats.tables.nodes import read_nodes
+from workloads.formats.text import TableSource, open_text, read_rows, reject_frame, with_blanks
 from workloads.progress import Meter
 from workloads.rows import height, keep_best
-from workloads.schema import BY_NAME, MAX_COUNT, MAX_GIB, Column
+from workloads.schema import MAX_COUNT, MAX_GIB, Column
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
 MILLI = 1000
@@ -28,11 +28,19 @@ MILLI = 1000
 
 NODE_HEADER = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 
-_AMOUNTS = {"gpu": ("gpu", 1), "cpu": ("cpu_milli", 1000), "memory_gib": ("memory_mib", 1024)}
-"""Column of the list of nodes and its divisor, by our resource."""
-
-_MAXIMA = {"gpu": "num_gpus", "cpu": "cpu_per_task", "memory_gib": "memory_gib_per_task"}
-"""Workload column with the same bounds, by our resource."""
+_NODES = NodeMapping.model_validate(
+    {
+        "columns": {
+            "name": "sn",
+            "gpus": "gpu",
+            "cpus": "cpu_milli",
+            "memory_gib": "memory_mib",
+            "gpu_type": "model",
+        },
+        "units": {"cpus": "milli", "memory_gib": "mib"},
+    }
+)
+"""How the list of nodes is read."""
 
 
 def _column(name: str, maximum: int, null: str | None = None, whole: bool = False) -> Column:
@@ -71,7 +79,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
         names = ", ".join(str(path) for path in paths)
         raise InvalidWorkloadError(f"{names}: no list of pods; name one with the columns {', '.join(HEADER)}")
     meter.expect(meter.all_bytes)  # rows are compared after they are read
-    cluster, node_warnings = read_nodes(node_lists, meter) if node_lists else (None, ())
+    cluster, node_warnings = read_nodes(node_lists, _NODES, "gpu-pods", meter) if node_lists else (None, ())
     if options.cluster and cluster is None:
         raise InvalidWorkloadError("no list of nodes given, so there is no cluster to write; name it too")
     rows = read_rows(pods, _query, folder, meter).with_columns(trace_order="row")  # over all files
@@ -153,55 +161,6 @@ def _reasons() -> list[pl.Expr]:
 def _ignored(pods: Sequence[TableSource]) -> list[str]:
     ignored = {name for source in pods for name in source.header} - {*HEADER, *OPTIONAL}
     return [f"ignored columns: {', '.join(sorted(ignored))}"] if ignored else []
-
-
-def read_nodes(sources: Sequence[TableSource], meter: Meter) -> tuple[Cluster, tuple[str, ...]]:
-    """Read node lists as a cluster; rows that are no nodes are left out, with a warning.
-
-    Raises
-    ------
-    InvalidWorkloadError : a file is unreadable, or there is no node
-    """
-    frames = []
-    for source in sources:
-        meter.begin(source.path)
-        frames.append(collect_text(source.path, _node_query(source)))
-    rows = pl.concat(frames)
-    sound = rows.filter("sound").unique("sn", keep="first", maintain_order=True)
-    if sound.is_empty():
-        names = ", ".join(str(source.path) for source in sources)
-        raise InvalidWorkloadError(f"{names}: no row is a node with a name and amounts; check the file")
-    left_out = rows.height - sound.height
-    warning = f"node list: {left_out} rows without a name and amounts, or of a node again, are left out"
-    return _cluster(sound), (warning,) if left_out else ()
-
-
-def _node_query(source: TableSource) -> pl.LazyFrame:
-    texts = source.rows({f"text of {name}": name for name in NODE_HEADER})
-    amounts = {name: number(pl.col(f"text of {theirs}")) / unit for name, (theirs, unit) in _AMOUNTS.items()}
-    name, model = pl.col("text of sn"), with_blanks("text of model")
-    unprintable = pl.concat_str(name, model, ignore_nulls=True).str.contains(r"\p{C}|[^ \P{Z}]")
-    right = [pl.col("fault").is_null(), name.is_not_null(), ~unprintable]
-    for resource in _AMOUNTS:
-        fault = value_fault(BY_NAME[_MAXIMA[resource]], pl.col(resource))
-        right.append(pl.col(resource).is_not_null() & fault.is_null())
-    return texts.with_columns(**amounts).select(
-        *_AMOUNTS, sn=name, gpu_type=model, sound=pl.all_horizontal(right)
-    )
-
-
-def _cluster(nodes: pl.DataFrame) -> Cluster:
-    capacity = [capacity_quanta(nodes[name].to_numpy(), name) for name in _AMOUNTS]
-    return Cluster(
-        name="gpu-pods",
-        server_names=tuple(nodes["sn"]),
-        resources=tuple(_AMOUNTS),
-        capacity=np.column_stack(capacity),
-        speed=np.ones(nodes.height),
-        vc=(None,) * nodes.height,
-        kind=(ServerKind.PLAIN,) * nodes.height,
-        gpu_type=tuple(nodes["gpu_type"]),
-    )
 
 
 FORMAT = TraceFormat(

@@ -30,7 +30,7 @@ from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
 FORMATS: dict[str, TraceFormat] = {
     found.FORMAT.name: found.FORMAT for found in (table, trace2011, trace2019, pods, philly_log, philly_csv)
-}
+} | {name: replace(table.FORMAT, name=name) for name in ("json", "parquet")}
 """Every trace format with code of its own, by its name."""
 
 _PRESETS = Path(__file__).parent / "presets"

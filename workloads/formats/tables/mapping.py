@@ -7,10 +7,10 @@ file name. A mapping file can compute nothing else; it holds no code.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar, Self
 
 import polars as pl
 from pydantic import (
@@ -32,7 +32,7 @@ from workloads.formats.tables.files import Reading
 from workloads.formats.tables.times import form_problem, is_instant, is_time_zone
 from workloads.formats.text import TableSource
 from workloads.rows import DuplicateRule
-from workloads.schema import BY_NAME, COLUMNS, DEMAND_COLUMNS, Column
+from workloads.schema import BY_NAME, DEMAND_COLUMNS, MAX_GIB, Column
 
 _BETWEEN = "\x1f"
 """Joins the texts of several columns to one key: ASCII's unit separator."""
@@ -275,6 +275,12 @@ class ColumnMapping(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
+    known: ClassVar[Mapping[str, Column]] = BY_NAME
+    """Our columns by name."""
+    kind: ClassVar[str] = "column of a workload"
+    section: ClassVar[str] = ""
+    """Path of the mapping within its file."""
+
     about: dict[str, str] = {}
     """What the mapping is for: source, files and page, as listed by `ray-sim formats`."""
     read: Reading = Reading()
@@ -305,11 +311,13 @@ class ColumnMapping(BaseModel):
     """Form of submit_s in codes of chrono's strftime, for dates that are not ISO 8601."""
     time_zone: str | None = None
     """Zone of dates without an offset; None means UTC."""
+    nodes: NodeMapping | None = None
+    """The list of servers among the files."""
 
     def names(self, source: TableSource) -> dict[str, str]:
         """Column of the file for each of ours; for one with a lookup table, the one that it is made from."""
         header = self.header(source)
-        same = {name: name for name in header if name in BY_NAME and name not in self.constants}
+        same = {name: name for name in header if name in self.known and name not in self.constants}
         same = {name: theirs for name, theirs in same.items() if name not in self.derived}
         derived = {name: rule.column for name, rule in self.derived.items() if rule.column is not None}
         return {**same, **{name: theirs[0] for name, theirs in self.columns.items()}, **derived}
@@ -320,7 +328,7 @@ class ColumnMapping(BaseModel):
         columns: dict[str, JsonValue] = {name: theirs[0] for name, theirs in self.columns.items()}
         return {**({"columns": columns} if columns else {}), **entries}
 
-    def fitted(self, sources: Sequence[TableSource]) -> ColumnMapping:
+    def fitted(self, sources: Sequence[TableSource]) -> Self:
         """The mapping without what these files need not have, with one of their columns for each of ours."""
         headers = [set(self.header(source)) for source in sources]
         there = set.intersection(*headers)
@@ -382,6 +390,37 @@ class ColumnMapping(BaseModel):
         return self.cells.get(theirs, PLAIN)
 
 
+_MOST_CAPACITY = 2**20
+
+NODE_COLUMNS: dict[str, Column] = {
+    column.name: column
+    for column in (
+        Column("name", pl.String(), "Name of the server."),
+        Column("gpus", pl.Float64(), "GPUs.", "0", "GPU", 0, _MOST_CAPACITY),
+        Column("cpus", pl.Float64(), "CPU cores.", "0", "core", 0, _MOST_CAPACITY),
+        Column("memory_gib", pl.Float64(), "Memory.", "0", "GiB", 0, MAX_GIB),
+        Column("disk_gib", pl.Float64(), "Disk.", "0", "GiB", 0, MAX_GIB),
+        Column("count", pl.Int64(), "Number of such servers.", "1", "", 1, _MOST_CAPACITY),
+        Column("gpu_type", pl.String(), "Model of its GPUs.", "not stated"),
+        Column("vc", pl.String(), "Virtual cluster of the server.", "none"),
+    )
+}
+"""What a list of servers may say of each."""
+
+
+class NodeMapping(ColumnMapping):
+    """The section `nodes`: how a list of servers is read, by the same keys."""
+
+    known: ClassVar[Mapping[str, Column]] = NODE_COLUMNS
+    kind: ClassVar[str] = "column of a list of servers"
+    section: ClassVar[str] = "nodes."
+
+    file: str = "*"
+    """Name of the list among the files of the conversion; a star stands for any characters."""
+
+
+ColumnMapping.model_rebuild()
+
 PLAIN = Cell()
 """How cells without an entry are read."""
 
@@ -411,7 +450,7 @@ def require_fit(
     ----------
     problems : what is wrong with other entries of the mapping file ``path``
     """
-    found = [*problems, *_problems(mapping, sources, complete=not problems)]
+    found = [*problems, *(mapping.section + each for each in _problems(mapping, sources, not problems))]
     if found:
         raise InvalidInputError(problems_text(str(path), found))
 
@@ -454,7 +493,7 @@ def _problems(mapping: ColumnMapping, sources: Sequence[TableSource], complete: 
     yield from derived_problems(
         mapping.derived,
         {source.path.name: mapping.header(source) for source in sources},
-        [column.name for column in COLUMNS if column.is_number],
+        [column.name for column in mapping.known.values() if column.is_number],
     )
     yield from _constant_problems(mapping)
     yield from _unit_problems(mapping, sources, complete)
@@ -464,14 +503,14 @@ def _problems(mapping: ColumnMapping, sources: Sequence[TableSource], complete: 
     yield from _time_problems(mapping)
 
 
-def _unknown(section: str, names: Sequence[str]) -> Iterator[str]:
+def _unknown(mapping: ColumnMapping, section: str, names: Iterable[str]) -> Iterator[str]:
     for name in names:
-        if name not in BY_NAME:
-            yield f"{section}.{name}: {UnknownNameError('column of a workload', name, BY_NAME)}"
+        if name not in mapping.known:
+            yield f"{section}.{name}: {UnknownNameError(mapping.kind, name, mapping.known)}"
 
 
 def _column_problems(mapping: ColumnMapping, sources: Sequence[TableSource]) -> Iterator[str]:
-    yield from _unknown("columns", list(mapping.columns))
+    yield from _unknown(mapping, "columns", mapping.columns)
     for name in mapping.derived:
         if name in mapping.columns or name in mapping.constants:
             yield f"derived.{name}: also a column or a constant; keep one of them"
@@ -485,14 +524,14 @@ def _column_problems(mapping: ColumnMapping, sources: Sequence[TableSource]) -> 
 
 
 def _constant_problems(mapping: ColumnMapping) -> Iterator[str]:
-    yield from _unknown("constants", list(mapping.constants))
+    yield from _unknown(mapping, "constants", mapping.constants)
     for name, value in mapping.constants.items():
         if name in _PER_ROW:
             yield f"constants.{name}: must differ from row to row; leave it out to number the rows"
-        elif name in BY_NAME and not _fits(BY_NAME[name], value):
-            expected = "a whole number" if BY_NAME[name].is_whole else "a number"
-            text = f"{BY_NAME[name].wanted_text} (in quotes)"
-            kind = f"{expected} in the column's range" if BY_NAME[name].is_number else text
+        elif (column := mapping.known.get(name)) is not None and not _fits(column, value):
+            expected = "a whole number" if column.is_whole else "a number"
+            text = f"{column.wanted_text} (in quotes)"
+            kind = f"{expected} in the column's range" if column.is_number else text
             yield f"constants.{name}: must be {kind}, is {value!r}"
 
 
@@ -505,11 +544,11 @@ def _fits(column: Column, value: JsonValue) -> bool:
 
 
 def _unit_problems(mapping: ColumnMapping, sources: Sequence[TableSource], complete: bool) -> Iterator[str]:
-    yield from _unknown("units", list(mapping.units))
+    yield from _unknown(mapping, "units", mapping.units)
     for name, unit in mapping.units.items():
-        if name not in BY_NAME:
+        if name not in mapping.known:
             continue
-        known = UNITS.get(BY_NAME[name].unit, {})
+        known = UNITS.get(mapping.known[name].unit, {})
         if unit not in known:
             allowed = f"one of {', '.join(known)}" if known else "left out, the column has no unit"
             yield f"units.{name}: must be {allowed}, is '{unit}'"
@@ -518,9 +557,7 @@ def _unit_problems(mapping: ColumnMapping, sources: Sequence[TableSource], compl
 
 
 def _task_problems(mapping: ColumnMapping, sources: Sequence[TableSource], complete: bool) -> Iterator[str]:
-    for name in mapping.optional:
-        if name not in BY_NAME:
-            yield f"optional.{name}: {UnknownNameError('column of a workload', name, BY_NAME)}"
+    yield from _unknown(mapping, "optional", mapping.optional)
     for section, names, kind, possible in (
         ("per_job", mapping.per_job, "column of a task's demand", PER_TASK),
         ("per_task", mapping.per_task, "column of a whole job's demand", _PER_TASK),
@@ -544,7 +581,7 @@ def _cell_problems(mapping: ColumnMapping, sources: Sequence[TableSource]) -> It
                     named = f"{source.path.name} has a column '{group}'"
                     yield f"cells.{theirs}.pattern: {named}; rename the group"
     for name, (theirs, *_) in mapping.columns.items():
-        column, form = BY_NAME.get(name), mapping.cell(theirs).as_
+        column, form = mapping.known.get(name), mapping.cell(theirs).as_
         if column is None or form is None:
             continue
         fits = {"duration": "s", "quantity": column.unit, "binary_quantity": column.unit}.get(form, "s")

@@ -18,7 +18,7 @@ from workloads.formats.tables.files import LIST_SEPARATOR
 from workloads.formats.tables.mapping import UNITS, ColumnMapping, part_of_name
 from workloads.formats.tables.times import dates_of, local_dates, with_dates
 from workloads.formats.text import BLANK_WORDS, TableSource
-from workloads.schema import BY_NAME, COLUMNS, SCHEMA, Column, gang_tasks
+from workloads.schema import Column, gang_tasks
 
 _ALWAYS = ("job_id", "trace_order", "vc")
 """Columns that identify a row."""
@@ -29,7 +29,7 @@ def rows_of(source: TableSource, mapping: ColumnMapping, rebase: bool) -> pl.Laz
 
     Returns
     -------
-    `line`, `reason` (null for a job), `left_out` (name of a condition, or null), columns of `SCHEMA`, and of
+    `line`, `reason` (null for a job), `left_out` (name of a condition, or null), known columns, and of
     the submission `dated`, `local`, `ambiguous`: it is a date, has no offset, is in an hour that came twice
     """
     names = mapping.names(source)
@@ -40,7 +40,7 @@ def rows_of(source: TableSource, mapping: ColumnMapping, rebase: bool) -> pl.Laz
     no = pl.lit(value=False)
     values: dict[str, pl.Expr] = {"dated": no, "local": no, "ambiguous": no}
     reasons: list[pl.Expr] = []
-    for column in COLUMNS:
+    for column in mapping.known.values():
         found, faults = _column(mapping, _bounds(column, rebase), names.get(column.name))
         values |= found
         reasons += faults
@@ -62,7 +62,9 @@ def rows_of(source: TableSource, mapping: ColumnMapping, rebase: bool) -> pl.Laz
     )
     divided = [name for name in mapping.per_job if name in values]
     valued = valued.with_columns(pl.col(name) / gang_tasks() for name in divided)
-    typed = [pl.col(name).cast(SCHEMA[name], strict=False) for name in values if name in SCHEMA]
+    typed = [
+        pl.col(name).cast(mapping.known[name].dtype, strict=False) for name in values if name in mapping.known
+    ]
     reasoned = pl.when(pl.col("left_out").is_null()).then(pl.coalesce("fault", *reasons))
     return valued.select("line", "dated", "local", "ambiguous", "left_out", *typed, reason=reasoned)
 
@@ -107,7 +109,9 @@ def _texts(source: TableSource, mapping: ColumnMapping) -> pl.LazyFrame:
         )
         rows = rows.with_columns(_cell_texts(mapping, set(found)))
     return rows.with_columns(
-        (_their(theirs) if BY_NAME[name].null is None else _with_blanks(mapping, theirs)).alias(_text(name))
+        (_their(theirs) if mapping.known[name].null is None else _with_blanks(mapping, theirs)).alias(
+            _text(name)
+        )
         for name, theirs in mapping.names(source).items()
     )
 

@@ -15,10 +15,12 @@ from pathlib import Path
 import polars as pl
 from pydantic import JsonValue
 
+from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from workloads.formats.tables.advice import advice_on, form_warnings, ignored_columns
 from workloads.formats.tables.files import JoinedSource, Reading, open_table
 from workloads.formats.tables.mapping import ColumnMapping, Join, parse_mapping, require_fit
+from workloads.formats.tables.nodes import read_nodes
 from workloads.formats.tables.query import rows_of
 from workloads.formats.text import TableSource, read_rows, reject_frame
 from workloads.progress import Meter
@@ -52,7 +54,8 @@ def read(
     InvalidInputError : the mapping file is wrong
     InvalidWorkloadError : a file is missing, unreadable, or without a required column
     """
-    mapping, sources = _opened(paths, options, folder, preset, opened)
+    mapping, sources, nodes = _opened(paths, options, folder, preset, opened)
+    cluster, node_warnings = _cluster_of(nodes, mapping, options, meter)
     for source in sources:
         _require(source, mapping)
     query = partial(rows_of, mapping=mapping, rebase=options.rebase)
@@ -87,7 +90,9 @@ def read(
             *forms.warnings(mapping),
             *form_warnings(rows, sources, mapping),
             *replaced.warnings(),
+            *node_warnings,
         ),
+        cluster=cluster,
         advice="" if forms.jobs else advice_on(rows, sources, mapping),
     )
 
@@ -98,19 +103,41 @@ def _opened(
     folder: Path,
     preset: Path | None,
     opened: Sequence[TableSource] | None,
-) -> tuple[ColumnMapping, list[TableSource]]:
-    """The mapping, and the tables that it fits."""
+) -> tuple[ColumnMapping, list[TableSource], list[TableSource]]:
+    """The mapping, the tables of jobs that it fits, and those of servers."""
     file = options.mapping or preset
     mapping, problems = (ColumnMapping(), []) if file is None else parse_mapping(file)
     if options.time_zone is not None:
         mapping = mapping.model_copy(update={"time_zone": options.time_zone})
-    sources = list(opened or (open_table(path, _reading(path, mapping), folder) for path in paths))
+    of_nodes = mapping.nodes
+    servers = [] if of_nodes is None else [path for path in paths if fnmatch(path.name, of_nodes.file)]
+    nodes = [] if of_nodes is None else [open_table(path, of_nodes.read, folder) for path in servers]
+    jobs = [path for path in paths if path not in servers]
+    sources = list(opened or (open_table(path, _reading(path, mapping), folder) for path in jobs))
+    if not sources:
+        raise InvalidInputError("all files are lists of servers (nodes.file); name one of jobs too")
     if mapping.join is not None:
         sources = _joined(sources, mapping.join)
     mapping = mapping.fitted(sources)
     if file is not None or options.time_zone is not None:
         require_fit(mapping, problems, file or Path("--time-zone"), sources)
-    return mapping, sources
+    if nodes and of_nodes is not None:
+        require_fit(of_nodes.fitted(nodes), (), file or Path(), nodes)
+    return mapping, sources, nodes
+
+
+def _cluster_of(
+    nodes: Sequence[TableSource], mapping: ColumnMapping, options: ConvertOptions, meter: Meter
+) -> tuple[Cluster | None, tuple[str, ...]]:
+    """The servers as a cluster if it is wanted, and warnings."""
+    if not options.cluster:
+        return None, ()
+    if mapping.nodes is None or not nodes:
+        raise InvalidInputError(
+            "there is no list of servers to write a cluster of; say how it is read under `nodes` in a "
+            "mapping file (--map), with its name under `file`"
+        )
+    return read_nodes(nodes, mapping.nodes.fitted(nodes), nodes[0].path.stem, meter)
 
 
 def _reading(path: Path, mapping: ColumnMapping) -> Reading:
@@ -238,7 +265,7 @@ def _submission_forms(jobs: pl.LazyFrame, sources: Sequence[TableSource]) -> _Su
     return _SubmissionForms(**forms, first_local=place)
 
 
-OPTIONS = frozenset({"mapping", "rebase", "time_zone"})
+OPTIONS = frozenset({"mapping", "rebase", "time_zone", "cluster"})
 
 FORMAT = TraceFormat(
     name="csv",
