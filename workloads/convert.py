@@ -187,7 +187,8 @@ def convert(
 
 def _check_options(trace_format: TraceFormat, options: ConvertOptions) -> None:
     for option in dataclasses.fields(options):
-        if getattr(options, option.name) != option.default and option.name not in trace_format.options:
+        chosen = option.compare and getattr(options, option.name) != option.default
+        if chosen and option.name not in trace_format.options:
             takes = ", ".join(sorted(trace_format.options)) or "none"
             raise InvalidInputError(
                 f"format {trace_format.name} does not take the option '{option.name}'; it takes: {takes}"

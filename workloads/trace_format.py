@@ -7,11 +7,11 @@ format that lists the option.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 from pydantic import JsonValue
@@ -30,6 +30,9 @@ REJECT_SCHEMA: dict[str, pl.DataType] = {
 
 Of a JSON file, `line` is the record's number from 1.
 """
+
+Pool = Callable[..., Iterable[Any]]
+"""Calls a function for each tuple of arguments, like `map`; results are in order."""
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -91,6 +94,8 @@ class ConvertOptions:
     """Seed of the random draws."""
     cluster: bool = False
     """Whether to return the trace's machines as a cluster."""
+    pool: Pool = field(default=map, compare=False)
+    """What opens several files; changes no result."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from workloads.files import is_signed, replacing, require_replaceable, signed
 from workloads.progress import Progress, silent
 from workloads.realisation import Window
 from workloads.sources import Source, local_path
-from workloads.trace_format import Censored, ConvertOptions, RowKind, RunTime, choose
+from workloads.trace_format import Censored, ConvertOptions, Pool, RowKind, RunTime, choose
 
 
 def convert_files(
@@ -38,6 +38,7 @@ def convert_files(
     window: tuple[float, float] | None = None,
     rejects: Path | None = None,
     html: Path | None = None,
+    pool: Pool = map,
     progress: Progress = silent,
 ) -> ConversionReport:
     """Convert the files of a trace to a workload file; the options are those of `ray-sim convert`.
@@ -62,6 +63,7 @@ def convert_files(
         censored=choose(Censored, "--censored", censored),
         seed=seed,
         cluster=cluster_out is not None,
+        pool=pool,
     )
     report = convert_trace(
         format_name,

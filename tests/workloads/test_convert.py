@@ -144,7 +144,7 @@ def test_damage_deep_in_a_file_is_an_error_and_not_a_short_workload(trace: Trace
 def test_a_missing_file_a_folder_and_no_file_at_all_are_clear_errors(tmp_path: Path) -> None:
     with pytest.raises(InvalidWorkloadError, match="no such file"):
         convert("csv", [tmp_path / "none.csv"], tmp_path / "w.parquet")
-    with pytest.raises(InvalidWorkloadError, match="not a file"):
+    with pytest.raises(InvalidWorkloadError, match="the folder has no files"):
         convert("csv", [tmp_path], tmp_path / "w.parquet")
     with pytest.raises(InvalidInputError, match="no source"):
         convert("csv", [], tmp_path / "w.parquet")

@@ -131,11 +131,12 @@ def _read_tables(
 ) -> Parsed:
     try:
         opened = []
-        for path in paths:
+        for index, path in enumerate(paths):
             meter.begin(path)
             with users_code(f"trace format '{ref}' failed on {path}", file=_file_of(reader)):
-                found = reader(path)
-            opened.append(source_of(path, iter([_frame(ref, found)]), folder))
+                frame = _frame(ref, reader(path))
+            (folder / str(index)).mkdir()
+            opened.append(source_of(path, iter([frame]), folder / str(index)))
         return table.read(paths, options, folder, meter, opened=opened)
     except InvalidWorkloadError as error:
         text = str(error)

@@ -10,7 +10,7 @@ import bz2
 import json
 import lzma
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from ray_sim.model.errors import InvalidWorkloadError
 from workloads.documents import Entry
-from workloads.files import open_unpacked, require_file
+from workloads.files import open_unpacked, require_file, text_bytes
 from workloads.formats.json_records import read_records
 from workloads.formats.text import (
     BLANKS,
@@ -34,6 +34,7 @@ from workloads.formats.text import (
     refuse_bomb,
 )
 from workloads.rows import SpilledRows
+from workloads.trace_format import Pool
 
 LIST_SEPARATOR = "\x1f"
 """Joins the texts of a list: ASCII's unit separator."""
@@ -45,6 +46,9 @@ _BATCH = 2**15
 """Records that become a frame at a time."""
 
 _MOST_COLUMNS = 10_000
+
+_POOLED_BYTES = 2**25
+"""Bytes of text from which several files are opened side by side: a process takes half a second to start."""
 
 _HEAD = 2**16
 """Bytes by which a form is recognised."""
@@ -199,6 +203,36 @@ def open_table(path: Path, read: Reading, folder: Path) -> TableSource:
     return source_of(path, _json_frames(path, file, read.records, form == "json-lines"), folder)
 
 
+def files_in(paths: Sequence[Path]) -> list[Path]:
+    """The files, and those in folders in the order of their names; hidden ones are no parts of a table.
+
+    Raises
+    ------
+    InvalidWorkloadError : a folder has no file
+    """
+    found: list[Path] = []
+    for path in paths:
+        inside = [each for each in sorted(path.rglob("*")) if each.is_file()] if path.is_dir() else [path]
+        parts = [each for each in inside if each == path or not each.name.startswith((".", "_"))]
+        if not parts:
+            raise InvalidWorkloadError(f"{path}: the folder has no files; name one with the parts of a table")
+        found += parts
+    return found
+
+
+def open_tables(
+    paths: Sequence[Path], reading: Callable[[Path], Reading], folder: Path, pool: Pool
+) -> list[TableSource]:
+    """Open files of records, side by side where they are many; see `open_table`."""
+    folders = [folder / f"table-{index}" for index in range(len(paths))]
+    for each in folders:
+        each.mkdir(parents=True)
+    readings = [reading(path) for path in paths]
+    if len(paths) == 1 or text_bytes(paths) < _POOLED_BYTES:
+        pool = map
+    return list(pool(open_table, paths, readings, folders))
+
+
 def source_of(path: Path, frames: Iterator[pl.DataFrame], folder: Path) -> RecordSource:
     """The records of frames, whose columns may differ, as a source.
 
@@ -206,7 +240,7 @@ def source_of(path: Path, frames: Iterator[pl.DataFrame], folder: Path) -> Recor
     ------
     InvalidWorkloadError : no record, or a column of a type that is no text, number, date or list of these
     """
-    stored = SpilledRows(folder, f"{path.name}-records-{len(list(folder.iterdir()))}")
+    stored = SpilledRows(folder, "records")
     header: dict[str, None] = {}
     count = 0
     for frame in frames:

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from workloads.formats.tables.advice import advice_on, form_warnings, ignored_columns
-from workloads.formats.tables.files import JoinedSource, Reading, open_table
+from workloads.formats.tables.files import JoinedSource, Reading, files_in, open_tables
 from workloads.formats.tables.mapping import ColumnMapping, Join, parse_mapping, require_fit
 from workloads.formats.tables.nodes import read_nodes
 from workloads.formats.tables.query import rows_of
@@ -109,11 +109,15 @@ def _opened(
     mapping, problems = (ColumnMapping(), []) if file is None else parse_mapping(file)
     if options.time_zone is not None:
         mapping = mapping.model_copy(update={"time_zone": options.time_zone})
+    paths = files_in(paths)
     of_nodes = mapping.nodes
     servers = [] if of_nodes is None else [path for path in paths if fnmatch(path.name, of_nodes.file)]
-    nodes = [] if of_nodes is None else [open_table(path, of_nodes.read, folder) for path in servers]
+    nodes = []
+    if of_nodes is not None:
+        nodes = open_tables(servers, lambda path: of_nodes.read, folder / "nodes", options.pool)
     jobs = [path for path in paths if path not in servers]
-    sources = list(opened or (open_table(path, _reading(path, mapping), folder) for path in jobs))
+    reading = partial(_reading, mapping=mapping)
+    sources = list(opened or open_tables(jobs, reading, folder / "jobs", options.pool))
     if not sources:
         raise InvalidInputError("all files are lists of servers (nodes.file); name one of jobs too")
     if mapping.join is not None:
@@ -275,4 +279,5 @@ FORMAT = TraceFormat(
     page="docs/workloads.md#format-csv",
     read=read,
     options=OPTIONS,
+    find=lambda paths: {path: path.name for path in files_in(paths)},
 )

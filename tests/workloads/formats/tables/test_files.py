@@ -8,7 +8,7 @@ import io
 import json
 import lzma
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -16,6 +16,7 @@ import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from workloads.convert import ConversionReport, convert
+from workloads.formats.tables import files
 from workloads.store import read_frame
 from workloads.trace_format import ConvertOptions
 
@@ -157,3 +158,29 @@ def test_a_workload_edited_in_pandas_is_a_table(tmp_path: Path, jobs: Callable[.
     report = convert("csv", [tmp_path / "edited.parquet"], tmp_path / "w.parquet")
     assert report.kept == len(frame) - 1
     assert read_frame(tmp_path / "w.parquet")["wait_s"].null_count() == report.kept
+
+
+def test_a_folder_of_parts_is_a_table_and_a_pool_changes_no_byte(tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    (parts / "may").mkdir(parents=True)
+    (parts / ".crc").write_text("x")
+    for name, begin in (("may/1.json", 0), ("may/2.json", 3), ("june.json", 6)):
+        rows = [
+            {"job_id": f"j{begin + k}", "submit_s": begin + k, "duration_s": 1, "num_gpus": 1}
+            for k in range(3)
+        ]
+        (parts / name).write_text(json.dumps(rows))
+    asked = []
+
+    def pool(function: Callable[..., object], *arguments: Sequence[object]) -> Iterator[object]:
+        asked.append(function)
+        yield from map(function, *arguments)
+
+    out, other = tmp_path / "w.parquet", tmp_path / "pool.parquet"
+    assert convert("json", [parts], out).kept == 9
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "_POOLED_BYTES", 0)
+        convert("json", [parts], other, options=ConvertOptions(pool=pool))
+    assert len(asked) == 1
+    assert out.read_bytes() == other.read_bytes()
+    assert read_frame(out)["trace_order"].to_list() == [3, 4, 5, 6, 7, 8, 0, 1, 2]
