@@ -10,9 +10,8 @@ import numpy as np
 
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.units import IntArray
-from ray_sim.policies.shared.block_rule_option import PARAMETER_BLOCKS
 from ray_sim.policies.shared.bundles import CAP, MOST_WORKERS, Reallocation, bundles, worker_limit
-from ray_sim.policies.shared.decision_times import WHEN, deciding_slot_us, waits_for_slot
+from ray_sim.policies.shared.elastic_options import PARAMETER_BLOCKS, WHEN, deciding_slot_us, waits_for_slot
 from ray_sim.policy_api import (
     WORKER,
     Decision,

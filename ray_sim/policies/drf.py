@@ -13,7 +13,6 @@ from ray_sim.kernels.elastic.least_loaded import new_loads
 from ray_sim.kernels.elastic.server_tree import new_server_tree
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.units import IntArray
-from ray_sim.policies.shared.block_rule_option import PARAMETER_BLOCKS
 from ray_sim.policies.shared.bundles import (
     CAP,
     MOST_WORKERS,
@@ -22,7 +21,7 @@ from ray_sim.policies.shared.bundles import (
     bundles,
     worker_limit,
 )
-from ray_sim.policies.shared.decision_times import WHEN, deciding_slot_us, waits_for_slot
+from ray_sim.policies.shared.elastic_options import PARAMETER_BLOCKS, WHEN, deciding_slot_us, waits_for_slot
 from ray_sim.policy_api import Decision, ElasticContext, ElasticPolicy, ElasticView, Parameter, Streams, Wake
 
 

@@ -10,9 +10,14 @@ from ray_sim.kernels.elastic.alignment import balance, new_packing, pack
 from ray_sim.kernels.elastic.server_tree import new_server_tree
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.units import NEVER_US, FloatArray, IntArray
-from ray_sim.policies.shared.block_rule_option import PARAMETER_BLOCKS
 from ray_sim.policies.shared.bundles import Reallocation, bundle_bound, bundles
-from ray_sim.policies.shared.decision_times import WHEN, deciding_slot_us, next_slot_us, waits_for_slot
+from ray_sim.policies.shared.elastic_options import (
+    PARAMETER_BLOCKS,
+    WHEN,
+    deciding_slot_us,
+    next_slot_us,
+    waits_for_slot,
+)
 from ray_sim.policy_api import (
     WORKER,
     Decision,

@@ -8,7 +8,7 @@ import numpy as np
 
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
-from ray_sim.policies.shared.block_rule_option import PARAMETER_BLOCKS
+from ray_sim.policies.shared.elastic_options import PARAMETER_BLOCKS
 from ray_sim.policies.task_placement.placement_kernels import Gangs, Servers, fit_alone, place_gangs
 from ray_sim.policy_api import (
     Decision,

@@ -1,11 +1,12 @@
-"""Choice between decisions at slot boundaries and at once, for policies that share all servers anew.
+"""Parameters that several policies of elastic jobs offer, and what they ask of a world.
 
-Used by the policies drf, tetris and dorm.
+drf, tetris and dorm decide by `WHEN`, at slot boundaries or at once; they and optimus take `PARAMETER_BLOCKS`.
 """
 
 from __future__ import annotations
 
 from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.parameter_blocks import AS_WORLD, EVEN, BlockRule
 from ray_sim.policy_api import Decision, Parameter, PolicyContext, View
 
 WHEN = Parameter(
@@ -46,5 +47,16 @@ def next_slot_us(view: View, slot_us: int) -> int:
 
 
 def waits_for_slot(view: View, slot_us: int) -> Decision | None:
-    """Within a slot, the decision to change nothing and be called at its end; None at a slot boundary."""
+    """Within a slot a no-op with a review at the slot's end; None at a slot boundary."""
     return Decision(review_us=next_slot_us(view, slot_us)) if view.now_us % slot_us else None
+
+
+PARAMETER_BLOCKS = Parameter(
+    "parameter_blocks",
+    "choice",
+    AS_WORLD,
+    "rule that assigns parameter blocks to parameter servers under truth=placement. world: the world's "
+    "parameter_blocks; other values as there",
+    source="docs/training.md#parameter-blocks; Peng et al., EuroSys 2018, section 5.3",
+    choices=(AS_WORLD, EVEN, *BlockRule),
+)
