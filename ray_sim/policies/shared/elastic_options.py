@@ -1,6 +1,7 @@
 """Parameters that several policies of elastic jobs offer, and what they ask of a world.
 
-drf, tetris and dorm decide by `WHEN`, at slot boundaries or at once; they and optimus take `PARAMETER_BLOCKS`.
+drf, tetris and dorm decide by `WHEN`, at slot boundaries or at once. They, optimus and the
+policies of `task_placement` take `PARAMETER_BLOCKS`.
 """
 
 from __future__ import annotations

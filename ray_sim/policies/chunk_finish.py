@@ -1,4 +1,10 @@
-"""Base classes: each chunk where it finishes earliest; queues whose order changes from slot to slot."""
+"""Each chunk where it finishes earliest: the policies chunk_earliest_finish, chunk_las and chunk_srpt.
+
+List scheduling on unrelated machines (minimum completion time; Ibarra and Kim, Heuristic Algorithms for
+Scheduling Independent Tasks on Nonidentical Processors, J. ACM 24(2), 1977), with uploads and a cloud.
+`ReorderedQueues` computes keys in every slot in O(rows) for the chunks on workers, and sorts them into the
+queues in O(rows log n).
+"""
 
 from __future__ import annotations
 
@@ -110,3 +116,66 @@ class ReorderedQueues(EarliestFinish):
         decision = super().decide(view)
         changed = np.flatnonzero(self._key != before)
         return replace(decision, keys=NewKeys(changed, self._key[changed])) if len(changed) else decision
+
+
+class ChunkEarliestFinish(EarliestFinish):
+    """Workers train chunks in the order of dispatch, each to its end.
+
+    On workers of one speed without a cloud this is chunk_fifo.
+    """
+
+    name: ClassVar[str] = "chunk_earliest_finish"
+    section: ClassVar[str] = "docs/models/baselines.md#chunks-by-their-finish"
+    summary: ClassVar[str] = "each chunk where it finishes earliest, edge or cloud; order of dispatch"
+
+    overtake = False
+
+    def keys(self, job: int, length_us: IntArray) -> IntArray:
+        """Return equal keys, so that the order of dispatch decides."""
+        return np.zeros_like(length_us)
+
+
+class ChunkLas(ReorderedQueues):
+    """Least attained service: order by the worker time of training that all chunks of the job have had.
+
+    The order uses no length, the dispatch does: each chunk goes where it would finish earliest behind all
+    others. A chunk that was lost with its server counts from 0 again.
+
+    Source: Nuyens and Wierman, The Foreground-Background Queue: A Survey, Performance Evaluation 65, 2008,
+    for one server; Gu et al., Tiresias, NSDI 2019, for jobs of several GPUs.
+    """
+
+    name: ClassVar[str] = "chunk_las"
+    section: ClassVar[str] = "docs/models/baselines.md#chunks-by-their-finish"
+    summary: ClassVar[str] = "earliest finish, edge or cloud; job with least training done first"
+
+    def job_keys(self, work: ChunkWork) -> IntArray:
+        """Sort by training done, in microseconds."""
+        return work.trained_us
+
+    def key_when_sent(self, key: int, length_us: IntArray) -> int:
+        """Leave the key as it is: a dispatch trains nothing."""
+        return key
+
+
+class ChunkSrpt(ReorderedQueues):
+    """Order by remaining computation: worker time that all chunks of the job still need, uploads left out.
+
+    Each chunk goes where it would finish earliest behind all others.
+
+    Source: Schrage, A Proof of the Optimality of the Shortest Remaining Processing Time Discipline,
+    Operations Research 16(3), 1968, for one server and jobs of one chunk; for jobs on several workers it is
+    a heuristic.
+    """
+
+    name: ClassVar[str] = "chunk_srpt"
+    section: ClassVar[str] = "docs/models/baselines.md#chunks-by-their-finish"
+    summary: ClassVar[str] = "earliest finish, edge or cloud; job with least work left first"
+
+    def job_keys(self, work: ChunkWork) -> IntArray:
+        """Sort by work left, in microseconds."""
+        return work.left_us
+
+    def key_when_sent(self, key: int, length_us: IntArray) -> int:
+        """Add the chunks that are dispatched."""
+        return key + int(length_us.sum())
