@@ -23,7 +23,7 @@ from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.loss import last_epoch
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
-from ray_sim.policies.optimus.allocation_kernels import step_s
+from ray_sim.policies.optimus.allocation import step_s
 from ray_sim.policies.optimus.knowledge import (
     MEMORY,
     carried_over,
@@ -32,7 +32,7 @@ from ray_sim.policies.optimus.knowledge import (
     nothing_known,
 )
 from ray_sim.policies.optimus.policy import Optimus
-from ray_sim.policies.optimus.trials import TrialRuns, few_of_each_kind
+from ray_sim.policies.optimus.speed_fit import TrialRuns, few_of_each_kind
 from ray_sim.policies.registry import create_policy
 from tests.elastic_worlds import elastic_world
 from tests.figures import elastic_of

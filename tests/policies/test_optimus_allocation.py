@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.policies.optimus.allocation import costs, marginal_gains
-from ray_sim.policies.optimus.allocation_kernels import TERMS, Claims, step_s
+from ray_sim.policies.optimus.allocation import TERMS, Claims, costs, marginal_gains, step_s
 from tests.proofs import instances
 
 A = [0.02 * 128, 0.5, 0.3, 0.01, 0.02, 0, 0]

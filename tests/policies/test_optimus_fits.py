@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from ray_sim.model.job import Exchange
 from ray_sim.model.loss import last_epoch, loss
 from ray_sim.model.units import FloatArray
-from ray_sim.policies.optimus.allocation_kernels import step_s
-from ray_sim.policies.optimus.loss_fit import epochs_left, fitted_curves
-from ray_sim.policies.optimus.loss_kernels import clean_point
+from ray_sim.policies.optimus.allocation import step_s
+from ray_sim.policies.optimus.loss_fit import clean_point, epochs_left, fitted_curves
 from ray_sim.policies.optimus.speed_fit import Speeds, fitted_times, trial_pairs
 from tests.optimus_speeds import AsyncSpeed, SyncSpeed
 from tests.proofs import instances

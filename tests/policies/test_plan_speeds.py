@@ -18,7 +18,7 @@ from ray_sim.model.job import Exchange, UtilityProfile
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import IntArray
 from ray_sim.policies.oasis import Oasis
-from ray_sim.policies.pd_ors.policy import PdOrs
+from ray_sim.policies.pd_ors import PdOrs
 from ray_sim.policies.registry import create_policy
 from ray_sim.policies.shared.booked_plans import BookedPlans
 from ray_sim.policy_api import ElasticView

@@ -13,7 +13,7 @@ from ray_sim.kernels.elastic.dominant_shares import fill, new_filling
 from ray_sim.kernels.elastic.least_loaded import new_loads
 from ray_sim.kernels.elastic.server_tree import new_server_tree
 from ray_sim.model.units import IntArray
-from ray_sim.policies.optimus.allocation_kernels import Claims
+from ray_sim.policies.optimus.allocation import Claims
 from ray_sim.policies.shared.bundles import bundle_bound
 from ray_sim.policy_api import PARAMETER_SERVER, WORKER
 

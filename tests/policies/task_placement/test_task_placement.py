@@ -25,9 +25,8 @@ from ray_sim.model.result import RunResult
 from ray_sim.model.slowdown_coefficients import SlowdownCoefficients, parse_coefficients
 from ray_sim.model.streams import Streams
 from ray_sim.policies.registry import create_policy
+from ray_sim.policies.task_placement.gangs import LoadBalance, TetrisPacking
 from ray_sim.policies.task_placement.least_interference import BUNDLED, LifLinear, LifQuad
-from ray_sim.policies.task_placement.load_balance import LoadBalance
-from ray_sim.policies.task_placement.tetris_packing import TetrisPacking
 from ray_sim.policy_api import Decision, ElasticView
 from tests.policies.task_placement.naive_task_placement import NaiveTaskPlacement
 from tests.proofs import instances
