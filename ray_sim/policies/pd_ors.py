@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.units import IntArray
 from ray_sim.policies.shared.declared_ranges import DeclaredRanges, price_parameters
-from ray_sim.policies.shared.plan_at_arrival import NO_ROOM, Planned
+from ray_sim.policies.shared.plan_at_arrival import Planned
 from ray_sim.policies.shared.planning_parameters import IDLE, OPTIONS
 from ray_sim.policies.shared.priced_servers import PricedServers
 from ray_sim.policy_api import Parameter
 from ray_sim.solvers.planning.alone import ends_alone
+from ray_sim.solvers.planning.market import Market
 from ray_sim.solvers.planning.prices import (
     Constants,
     MarketCapacity,
@@ -23,7 +24,7 @@ from ray_sim.solvers.planning.prices import (
     traced_constants,
 )
 from ray_sim.solvers.planning.rounding_factor import Favour, TaskRounding
-from ray_sim.solvers.planning.schedule import Outcome, Planning, Schedule, best_schedule
+from ray_sim.solvers.planning.schedule import Outcome, Planning, best_schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 _FAVOUR: dict[str, Favour] = {"one": "neither", "packing": "packing", "covering": "covering"}
@@ -138,52 +139,36 @@ class PdOrs(Planned):
         self._planning = Planning(quanta, TaskRounding(_FAVOUR[gain], delta, tries), round)
 
     def _open(self) -> list[PricedServers]:
-        """Open a market for each partition that has jobs with utility that can end."""
+        """Open one market in each partition."""
         self._load = 0.0
-        self._of_partition: dict[int, int] = {}
-        markets: list[PricedServers] = []
-        for partition in np.unique(self._world.server_partition).tolist():
-            servers = np.flatnonzero(self._world.server_partition == partition)
-            cluster = MarketCapacity(self._world.cluster.capacity[servers], self._quanta_per_unit)
-            constants = self._constants(cluster, partition)
-            if constants is not None:
-                self._of_partition[partition] = len(markets)
-                markets.append(self._market(servers, cluster, constants))
-        return markets
+        return super()._open()
 
-    def _constants(self, cluster: MarketCapacity, partition: int) -> Constants | None:
+    def _sets_of_servers(self, partition: int) -> list[IntArray]:
+        """All servers of the partition."""
+        return [np.flatnonzero(self._world.server_partition == partition)]
+
+    def _constants(self, partition: int, clusters: list[MarketCapacity]) -> list[Constants]:
         """Compute the lowest and highest prices of a partition."""
-        if cluster.units <= 0:
-            return None
+        [cluster] = clusters
         if self._declared is not None:
             resources = self._world.cluster.resources
             [ranges] = self._declared.of_markets(self.name, resources, ())
-            return declared_constants(ranges, cluster, self._slots).within(self._price_span)
+            return [declared_constants(ranges, cluster, self._slots).within(self._price_span)]
         counted = self._counted_jobs(partition, lambda job: ends_alone(job, cluster))
         if not counted:
-            return None
+            return []
         load = offered_load(counted, cluster, self._slots)
         self._load = max(self._load, load)
         span = self._price_span if load > self._span_above_load else None
-        return traced_constants(counted, cluster).within(span)
+        return [traced_constants(counted, cluster).within(span)]
 
     def figures(self) -> dict[str, float]:
         """Return ln(U / L), and the largest load of any partition, if the trace is known."""
         return super().figures() | ({} if self._declared else {"load": self._load})
 
-    def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Outcome:
-        """Search by `best_schedule`, on the servers of the job's partition."""
-        at = self._of_partition.get(self._jobs.partition_of(job.number))
-        if at is None:
-            return NO_ROOM
-        priced = markets[at]
-        outcome = best_schedule(job, priced.market, self._planning, self._streams)
+    def _best_plan(self, job: SlotJob, markets: Sequence[Market]) -> Outcome:
+        """Search by `best_schedule`."""
+        outcome = best_schedule(job, markets[0], self._planning, self._streams)
         self._counted["operations"] += outcome.effort.operations
         self._counted["unsolved_slots"] += outcome.effort.unsolved
-        if not isinstance(outcome, Schedule):
-            return outcome
-        return replace(outcome, plan=replace(outcome.plan, server=priced.servers[outcome.plan.server]))
-
-    def _markets_of(self, job: SlotJob) -> tuple[PricedServers, PricedServers]:
-        priced = self._sold.markets[self._of_partition[self._jobs.partition_of(job.number)]]
-        return priced, priced
+        return outcome
