@@ -8,10 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from ray_sim.model.units import IntArray
-from ray_sim.policies.shared.declared_ranges import DeclaredRanges, price_parameters
 from ray_sim.policies.shared.jobs_in_slots import JobsInSlots
 from ray_sim.policies.shared.plan_at_arrival import Planned
-from ray_sim.policies.shared.planning_parameters import OPTIONS
+from ray_sim.policies.shared.planning_parameters import OPTIONS, DeclaredRanges, price_parameters
 from ray_sim.policy_api import PARAMETER_SERVER, WORKER, ElasticContext, Parameter
 from ray_sim.solvers.planning.market import Market
 from ray_sim.solvers.planning.oasis import Sides, best_schedule, ends_alone, role_constants

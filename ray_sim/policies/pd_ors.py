@@ -9,10 +9,9 @@ import numpy as np
 
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import IntArray
-from ray_sim.policies.shared.declared_ranges import DeclaredRanges, price_parameters
 from ray_sim.policies.shared.plan_at_arrival import Planned
-from ray_sim.policies.shared.planning_parameters import IDLE, OPTIONS
-from ray_sim.policies.shared.priced_servers import PricedServers
+from ray_sim.policies.shared.planning_parameters import IDLE, OPTIONS, DeclaredRanges, price_parameters
+from ray_sim.policies.shared.sold_plans import PricedServers
 from ray_sim.policy_api import Parameter
 from ray_sim.solvers.planning.alone import ends_alone
 from ray_sim.solvers.planning.market import Market

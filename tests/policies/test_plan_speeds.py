@@ -20,7 +20,7 @@ from ray_sim.model.units import IntArray
 from ray_sim.policies.oasis import Oasis
 from ray_sim.policies.pd_ors import PdOrs
 from ray_sim.policies.registry import create_policy
-from ray_sim.policies.shared.booked_plans import BookedPlans
+from ray_sim.policies.shared.sold_plans import BookedPlans
 from ray_sim.policy_api import ElasticView
 from ray_sim.solvers.planning.market import SlotPlan
 from ray_sim.solvers.planning.schedule import Infeasible, NotWorthIt, Schedule

@@ -11,7 +11,7 @@ import pytest
 
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.units import tolerant_ceil
-from ray_sim.policies.shared.declared_ranges import DeclaredRanges
+from ray_sim.policies.shared.planning_parameters import DeclaredRanges
 from ray_sim.solvers.planning.market import Market
 from ray_sim.solvers.planning.oasis import Sides, best_schedule, role_constants
 from ray_sim.solvers.planning.prices import Constants, Ranges, declared_constants

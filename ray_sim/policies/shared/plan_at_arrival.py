@@ -14,8 +14,6 @@ import numpy as np
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import Exchange
 from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, US_PER_S, FloatArray, IntArray
-from ray_sim.policies.shared.booked_plans import JOB, SERVER, SLOT, BookedPlans
-from ray_sim.policies.shared.declared_ranges import DeclaredRanges
 from ray_sim.policies.shared.idle_capacity import IdleCapacity
 from ray_sim.policies.shared.jobs_in_slots import JobsInSlots
 from ray_sim.policies.shared.plan_objectives import PlanObjectives
@@ -26,8 +24,8 @@ from ray_sim.policies.shared.plan_warnings import (
     short_plan_warning,
     slowing_warning,
 )
-from ray_sim.policies.shared.planning_parameters import OPTIONS, PRICE_SPAN
-from ray_sim.policies.shared.priced_servers import PricedServers, SoldPlans
+from ray_sim.policies.shared.planning_parameters import OPTIONS, PRICE_SPAN, DeclaredRanges
+from ray_sim.policies.shared.sold_plans import JOB, SERVER, SLOT, BookedPlans, PricedServers, SoldPlans
 from ray_sim.policy_api import (
     WHOLE_TRACE,
     Decision,

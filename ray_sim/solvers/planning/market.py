@@ -1,6 +1,6 @@
 """Capacity of servers and slots, offered at prices.
 
-PD-ORS and OASiS keep one `Market` (`ray_sim/policies/shared/priced_servers.py`); `schedule` plans
+PD-ORS and OASiS keep one `Market` (`ray_sim/policies/shared/sold_plans.py`); `schedule` plans
 one job on it. ``price`` is to follow every change of ``load``; sums of integers keep loads exact.
 """
 
