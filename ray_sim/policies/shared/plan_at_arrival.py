@@ -155,8 +155,10 @@ class Planned(ElasticPolicy):
                 continue
             if constants := self._constants(partition, clusters):
                 self._markets_in[partition] = slice(len(markets), len(markets) + len(sets))
-                new = zip(sets, clusters, constants, strict=True)
-                markets += [PricedServers(which, Market.empty(*of, self._slots)) for which, *of in new]
+                markets += [
+                    PricedServers(servers, Market.empty(cluster, prices, self._slots))
+                    for servers, cluster, prices in zip(sets, clusters, constants, strict=True)
+                ]
         return markets
 
     @abstractmethod

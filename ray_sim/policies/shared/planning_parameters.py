@@ -1,6 +1,7 @@
-"""Parameters of policies that plan at arrival: pd_ors, with one market in each partition, and oasis, with two.
+"""Parameters of policies that plan at arrival.
 
-Lowest and highest prices may come from declared ranges of jobs, in place of the jobs of the whole trace.
+pd_ors has one market in each partition, and oasis two. Lowest and highest prices may come from declared
+ranges of jobs, in place of the jobs of the whole trace.
 """
 
 from __future__ import annotations
