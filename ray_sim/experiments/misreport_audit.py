@@ -26,7 +26,7 @@ from ray_sim.engine.kinds.announced.outcome import AnnouncedOutcome
 from ray_sim.engine.sites.fleet import fleet_of
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidInputError
-from ray_sim.model.figures.announced import RegretFigures
+from ray_sim.model.figures import RegretFigures
 from ray_sim.model.job import JobTable, StatementProfile
 from ray_sim.model.outlook import Outlook
 from ray_sim.model.statement import NANO

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ray_sim.model.a_online import ChunkTimes
 from ray_sim.model.job import ChunkProfile
+from ray_sim.model.step_time import ChunkTimes
 from ray_sim.model.units import US_PER_S
 
 HOUR_US = 3600 * US_PER_S

@@ -11,8 +11,8 @@ import pytest
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
+from ray_sim.model.cluster import LinkChanges
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.links import LinkChanges
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from tests.policies.utility_worlds import SLOT_S, example_1_a, paper_world, pd_ors_job, utility_world, worth

@@ -9,7 +9,7 @@ import pytest
 
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
-from ray_sim.model.availability import Availability
+from ray_sim.model.cluster import Availability
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import TrainingProfile
 from ray_sim.model.result import RunResult

@@ -16,7 +16,7 @@ from ray_sim.contract.announced_worlds import busy_announced
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.announced_audit import audit_run
-from ray_sim.model.figures.announced import RegretFigures, WelfareAudit
+from ray_sim.model.figures import RegretFigures, WelfareAudit
 from ray_sim.model.statement import NANO
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray

@@ -1,11 +1,83 @@
-"""Figures of announced jobs: welfare, payments and the audit."""
+"""Figures that each kind of jobs adds to a summary, in the order of their keys there."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from ray_sim.model.distribution import Distribution
-from ray_sim.model.figures.base import GangFigures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindFigures:
+    """Figures of the counted jobs of a run; each field is a key of summary.json.
+
+    The fields are numbers, dataclasses or null. List a subclass in `FIGURES`, so that
+    its keys stand in every summary.json and its figures are read back. Rows of the printed summary are
+    registered with `ray_sim.reports.tables`.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangFigures(KindFigures):
+    """Figures of rigid jobs, and of kinds that pause as they do."""
+
+    restart_share: float | None = None
+    """Share of the time with servers that jobs spent in restart pauses; null where no job had servers."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineMisses:
+    """Jobs that missed their deadline."""
+
+    late: int
+    """Completed after the deadline."""
+    never: int
+    """Rejected, evicted or unfinished."""
+    share: float | None
+    """`late` + `never` over the jobs whose outcome is known at the horizon; null where there are none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkedFigures(KindFigures):
+    """Time without a parameter server, rounding up to whole slots, preemptions and deadlines."""
+
+    stalled_s: float
+    """Total time in which jobs had a worker but no parameter server and made no progress."""
+    ceil_share: float | None = None
+    """Share of the training time of completed chunks that is due to rounding up to whole slots; null where no
+    chunk took any time."""
+    upload_ceil_share: float | None = None
+    """Share of the upload time of all dispatched chunks that is due to rounding up; null as `ceil_share`."""
+    preemption_cost_s: float
+    """Total worker time that preemptions of chunks cost."""
+    deadlines: DeadlineMisses | None = None
+    """Null where jobs have no deadlines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElasticFigures(GangFigures):
+    """Tasks, traffic, skew of parameter servers, interference, and errors of the policy's estimates."""
+
+    cross_server_gb: float
+    """Traffic between servers, 10^9 bytes."""
+    mean_tasks: float | None = None
+    """Workers and parameter servers of all jobs that train, averaged from the first submission to the last
+    completion; null where no job completes."""
+    computing_share: float | None = None
+    """Share of the time of these tasks that the samples take at speed 1; null where none trains."""
+    ps_imbalance: float | None = None
+    """Parameters on a job's fullest parameter server over the average, averaged over the time in which jobs
+    trained with parameter servers; null where none did."""
+    interference_share: float | None = None
+    """Share of the time of training that interference cost; null in a world without it."""
+    speed_error: float | None = None
+    """Mean relative error |estimate - true| / true of the policy's speed estimates, over all estimates of the
+    run; null where there are none."""
+    convergence_error: float | None = None
+    """Mean error |estimate - true| of the policy's estimates of the work left, as a share of the job's whole
+    work; null as `speed_error`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +186,19 @@ class AnnouncedFigures(GangFigures):
     welfare: WelfareFigures
     audit: WelfareAudit | None = None
     """Null unless the run was audited."""
+
+
+FIGURES: tuple[type[KindFigures], ...] = (ChunkedFigures, GangFigures, ElasticFigures, AnnouncedFigures)
+
+
+def all_figures(found: Mapping[str, Any], kinds: Sequence[type[KindFigures]] = FIGURES) -> dict[str, Any]:
+    """The figures found by name, and null for those that only other kinds of jobs have."""
+    return dict.fromkeys(each.name for kind in kinds for each in fields(kind)) | dict(found)
+
+
+def class_of(
+    found: Collection[str], kinds: Sequence[type[KindFigures]] = FIGURES
+) -> type[KindFigures] | None:
+    """The class with the fewest figures that has all of those found, by name; None if no class has all."""
+    fitting = [kind for kind in kinds if set(found) <= {each.name for each in fields(kind)}]
+    return min(fitting, key=lambda kind: len(fields(kind)), default=None)
