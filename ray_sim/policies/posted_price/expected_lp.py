@@ -26,7 +26,7 @@ from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, RunFai
 from ray_sim.model.outlook import parse_outlooks
 from ray_sim.model.statement import NANO
 from ray_sim.model.units import BoolArray, FloatArray, IntArray, seconds_to_us
-from ray_sim.model.value_function import parse_values
+from ray_sim.model.value_function import parse_value
 from ray_sim.policies.posted_price.menu import LARGEST_PRICE, Menu, RelaxedCapacity
 from ray_sim.policies.posted_price.planner import PlannedJob, planned_job
 from ray_sim.policy_api import Statements, statements_in_rounds
@@ -270,7 +270,7 @@ def read_prior(path: Path, slot_us: int, signal: str) -> Statements:
             f"in {len(told)} jobs: draw them by `ray-sim enrich --profile announced`"
         )
     try:
-        values, outlooks = parse_values(told["value"]), parse_outlooks(told["outlook"])
+        values, outlooks = tuple(map(parse_value, told["value"])), parse_outlooks(told["outlook"])
     except ValueError as error:
         raise InvalidInputError(f"{source}: {error}") from error
     birth_us = seconds_to_us(told["birth_s"].to_numpy())
