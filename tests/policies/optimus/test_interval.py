@@ -9,8 +9,7 @@ import pytest
 
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.units import IntArray
-from ray_sim.policies.optimus.allocation import Claims
-from ray_sim.policies.optimus.baseline_allocations import drf_tasks, tetris_tasks
+from ray_sim.policies.optimus.allocation import Claims, drf_tasks, tetris_tasks
 from ray_sim.policies.optimus.interval import (
     Choices,
     IntervalJobs,
