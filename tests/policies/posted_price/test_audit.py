@@ -16,6 +16,7 @@ from ray_sim.contract.announced_worlds import busy_announced
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.announced_audit import audit_run
+from ray_sim.experiments.misreport_audit import _Platform
 from ray_sim.model.figures import RegretFigures, WelfareAudit
 from ray_sim.model.statement import NANO
 from ray_sim.model.streams import Streams
@@ -212,6 +213,13 @@ def test_a_sample_is_drawn_with_the_seed_and_has_its_size() -> None:
     few = [audited(busy_announced(12), sample=2, futures=2, eps=1.0) for _ in range(2)]
     assert few[0] == few[1]
     assert (few[0].sampled_jobs, few[0].exact_jobs, few[0].jobs) == (2, 0, 12)
+
+
+def test_runs_that_go_on_from_the_birth_of_the_job_end_as_whole_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = audited(busy_announced(20), sample=2, futures=2, eps=1.0)
+    whole = lambda platform, _: dict.fromkeys(platform._jobs.tolist())  # noqa: E731
+    monkeypatch.setattr(_Platform, "_before_births", whole)
+    assert audited(busy_announced(20), sample=2, futures=2, eps=1.0) == found
 
 
 # ---------------------------------------------------------------- rules
