@@ -20,6 +20,7 @@ from ray_sim.model.units import IntArray
 from ray_sim.policies.oasis import Oasis
 from ray_sim.policies.pd_ors import PdOrs
 from ray_sim.policies.registry import create_policy
+from ray_sim.policies.shared.plan_at_arrival import Planned
 from ray_sim.policies.shared.sold_plans import BookedPlans
 from ray_sim.policy_api import ElasticView
 from ray_sim.solvers.planning.market import SlotPlan
@@ -41,8 +42,8 @@ def run(world: World, policy: str = "pd_ors", **params: object) -> RunResult:
 Sold = list[tuple[SlotJob, SlotPlan]]
 
 
-class NotingPdOrs(PdOrs):
-    """PD-ORS that keeps the plans that it sells."""
+class Noting(Planned):
+    """Keeps the plans that it sells."""
 
     sold: Sold
 
@@ -53,16 +54,12 @@ class NotingPdOrs(PdOrs):
         return found
 
 
-class NotingOasis(Oasis):
-    """OASiS that keeps the plans that it sells."""
+class NotingPdOrs(Noting, PdOrs):
+    """PD-ORS that keeps its plans."""
 
-    sold: Sold
 
-    def _plan(self, job: SlotJob, view: ElasticView, slot: int) -> Schedule | Infeasible | NotWorthIt:
-        found = super()._plan(job, view, slot)
-        if isinstance(found, Schedule):
-            self.sold.append((job, found.plan))
-        return found
+class NotingOasis(Noting, Oasis):
+    """OASiS that keeps its plans."""
 
 
 def random_world(seed: int) -> World:
