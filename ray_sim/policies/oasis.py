@@ -12,9 +12,8 @@ from ray_sim.policies.shared.jobs_in_slots import JobsInSlots
 from ray_sim.policies.shared.plan_at_arrival import Planned
 from ray_sim.policies.shared.planning_parameters import OPTIONS, DeclaredRanges, price_parameters
 from ray_sim.policy_api import PARAMETER_SERVER, WORKER, ElasticContext, Parameter
-from ray_sim.solvers.planning.market import Market
+from ray_sim.solvers.planning.market import Constants, Market, MarketCapacity, declared_constants
 from ray_sim.solvers.planning.oasis import Sides, best_schedule, ends_alone, role_constants
-from ray_sim.solvers.planning.prices import Constants, MarketCapacity, declared_constants
 from ray_sim.solvers.planning.schedule import Outcome, Planning
 from ray_sim.solvers.planning.slot_job import SlotJob
 

@@ -14,9 +14,9 @@ from ray_sim.policies.shared.planning_parameters import IDLE, OPTIONS, DeclaredR
 from ray_sim.policies.shared.sold_plans import PricedServers
 from ray_sim.policy_api import Parameter
 from ray_sim.solvers.planning.alone import ends_alone
-from ray_sim.solvers.planning.market import Market
-from ray_sim.solvers.planning.prices import (
+from ray_sim.solvers.planning.market import (
     Constants,
+    Market,
     MarketCapacity,
     declared_constants,
     offered_load,

@@ -39,8 +39,7 @@ from ray_sim.policy_api import (
     allocation_changes,
     within,
 )
-from ray_sim.solvers.planning.market import Market
-from ray_sim.solvers.planning.prices import Constants, MarketCapacity
+from ray_sim.solvers.planning.market import Constants, Market, MarketCapacity
 from ray_sim.solvers.planning.schedule import Infeasible, NotWorthIt, Obstacle, Outcome, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
 

@@ -14,7 +14,7 @@ import numpy as np
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import FloatArray
 from ray_sim.policy_api import Parameter
-from ray_sim.solvers.planning.prices import Ranges
+from ray_sim.solvers.planning.market import Ranges
 
 UNFINISHED = Parameter(
     "unfinished",

@@ -12,9 +12,8 @@ import pytest
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.units import tolerant_ceil
 from ray_sim.policies.shared.planning_parameters import DeclaredRanges
-from ray_sim.solvers.planning.market import Market
+from ray_sim.solvers.planning.market import Constants, Market, Ranges, declared_constants
 from ray_sim.solvers.planning.oasis import Sides, best_schedule, role_constants
-from ray_sim.solvers.planning.prices import Constants, Ranges, declared_constants
 from ray_sim.solvers.planning.schedule import Infeasible, NotWorthIt, Obstacle, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
 from tests.solvers.planning.small import drawn_job, floats, ints, servers

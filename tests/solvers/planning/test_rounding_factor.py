@@ -13,8 +13,7 @@ from ray_sim.kernels.planning.parametric_slot_lp import SlotOffer
 from ray_sim.kernels.planning.random_bits import substate, uniform
 from ray_sim.kernels.planning.slot_tasks import Room, Spread, Tasks, draw
 from ray_sim.model.streams import Streams
-from ray_sim.solvers.planning.market import Market
-from ray_sim.solvers.planning.prices import Constants
+from ray_sim.solvers.planning.market import Constants, Market
 from ray_sim.solvers.planning.rounding_factor import TaskRounding, covering_gain, packing_gain, packing_widths
 from ray_sim.solvers.planning.slot_costs import SlotCosts, WorkParts
 from ray_sim.solvers.planning.slot_job import SlotJob

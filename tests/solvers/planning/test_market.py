@@ -10,12 +10,13 @@ import pytest
 
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.streams import Streams
-from ray_sim.solvers.planning.market import Market, SlotPlan
-from ray_sim.solvers.planning.prices import (
+from ray_sim.solvers.planning.market import (
     SMALLEST_PRICE,
     Constants,
+    Market,
     MarketCapacity,
     Ranges,
+    SlotPlan,
     declared_constants,
     job_demand,
     job_work,
