@@ -10,7 +10,7 @@ from ray_sim.model.job import Exchange, LossProfile, TrainingProfile
 from ray_sim.model.loss import last_epoch, loss
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.policies.optimus.allocation_kernels import Claims
+from ray_sim.policies.optimus.allocation import Claims
 from ray_sim.policies.optimus.interval import Choices, IntervalJobs, target_of, tasks_of
 from ray_sim.policies.optimus.knowledge import fit_speeds, nothing_known
 from ray_sim.policies.optimus.loss_fit import fitted_curves

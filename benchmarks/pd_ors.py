@@ -15,8 +15,7 @@ from benchmarks.figures import Figures
 from ray_sim.kernels.planning.slot_tasks import Rooms
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
-from ray_sim.solvers.planning.market import Market
-from ray_sim.solvers.planning.prices import MarketCapacity, traced_constants
+from ray_sim.solvers.planning.market import Market, MarketCapacity, traced_constants
 from ray_sim.solvers.planning.schedule import Outcome, Planning, Schedule, best_schedule
 from ray_sim.solvers.planning.slot_costs import WorkParts
 from ray_sim.solvers.planning.slot_job import SlotJob

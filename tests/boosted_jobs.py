@@ -33,7 +33,7 @@ from ray_sim.kernels.core.arrays import EVENT_NAMES, RUNNING, Outages, WorldArra
 from ray_sim.kernels.core.record import add_event
 from ray_sim.kernels.core.site_events import EVENT_JOB
 from ray_sim.model.errors import InfeasibleDecisionError
-from ray_sim.model.figures.base import GangFigures
+from ray_sim.model.figures import GangFigures
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.progress_rule import PlacementRows, RigidProgress
 from ray_sim.model.streams import Streams

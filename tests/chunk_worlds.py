@@ -23,6 +23,7 @@ from ray_sim.model.cluster import ChunkDelay, Cluster, ServerKind, memory_mib
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import NEVER_US
+from ray_sim.policies.registry import create_policy
 from tests import worlds
 
 EDGE, CLOUD, PLAIN = ServerKind.EDGE, ServerKind.CLOUD, ServerKind.PLAIN
@@ -244,3 +245,15 @@ def runs_of(result: RunResult, job: str, chunk: int) -> list[tuple[float, float]
     begins = [time for time, event in times if event == "start"]
     ends = [time for time, event in times if event in ("stop", "finish")]
     return list(zip(begins, ends, strict=True))
+
+
+def run(
+    policy: str,
+    jobs: Sequence[ChunkJob],
+    servers: Sequence[Server],
+    changes: Sequence[worlds.Change] = (),
+    **params: object,
+) -> RunResult:
+    """Run a policy on slots of a second."""
+    world = chunk_world(jobs, servers, slot_s=1, changes=changes)
+    return worlds.replay(world, create_policy(policy, params))

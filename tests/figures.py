@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ray_sim.model.figures.announced import AnnouncedFigures, WelfareFigures
-from ray_sim.model.figures.chunked import ChunkedFigures
-from ray_sim.model.figures.elastic import ElasticFigures
+from ray_sim.model.figures import AnnouncedFigures, ChunkedFigures, ElasticFigures, WelfareFigures
 from ray_sim.model.result import FiguresT, RunResult
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import WORKER
+from ray_sim.model.cluster import LinkChanges
 from ray_sim.model.interference import PARTS, InterferenceProfile
 from ray_sim.model.job import TrainingProfile
-from ray_sim.model.links import LinkChanges
 from ray_sim.model.units import IntArray
 from tests.training import together
 from tests.worlds import Change, Job, availability, cluster_of, job_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from ray_sim.model.distribution import Distribution
-from ray_sim.model.figures.announced import AnnouncedFigures, WelfareFigures
+from ray_sim.model.figures import AnnouncedFigures, WelfareFigures
 from ray_sim.model.result import (
     EVENT_SCHEMA,
     JOB_SCHEMA,

@@ -22,7 +22,7 @@ from ray_sim.engine.world_parameters import WORLD_PARAMETERS
 from ray_sim.environments import ENVIRONMENTS
 from ray_sim.experiments.inputs.cluster_file import _Servers
 from ray_sim.experiments.inputs.server_files import WORLD
-from ray_sim.model.figures.registry import all_figures
+from ray_sim.model.figures import all_figures
 from ray_sim.model.result import Summary
 from ray_sim.policies.registry import BUILT_IN, policy_class
 

@@ -14,8 +14,7 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import Loop, run_world
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import Changes
-from ray_sim.model.availability import Availability
-from ray_sim.model.cluster import Cluster, ServerKind
+from ray_sim.model.cluster import Availability, Cluster, ServerKind
 from ray_sim.model.job import JobTable
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import capacity_quanta

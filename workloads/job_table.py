@@ -23,7 +23,7 @@ from ray_sim.model.job import (
 from ray_sim.model.outlook import parse_outlooks
 from ray_sim.model.parameter_blocks import parse_blocks
 from ray_sim.model.units import FloatArray, IntArray, demand_quanta, seconds_to_us
-from ray_sim.model.value_function import parse_values
+from ray_sim.model.value_function import parse_value
 from workloads.schema import BY_NAME, EXCHANGES, SCHEMA, SORT_KEY, gang_tasks
 
 CHUNK = tuple(field.name for field in fields(ChunkProfile) if field.name not in CHUNK_MEMORY)
@@ -175,7 +175,7 @@ def _statement_profile(frame: pl.DataFrame, origin_us: int) -> StatementProfile:
     return StatementProfile(
         birth_us=seconds_to_us(birth_s.to_numpy()) - origin_us,
         arrival_us=seconds_to_us(frame["submit_s"].to_numpy()) - origin_us,
-        values=parse_values(values),
+        values=tuple(map(parse_value, values)),
         value_row=value_row,
         outlooks=parse_outlooks(outlooks),
         outlook_row=outlook_row,

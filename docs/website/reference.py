@@ -87,14 +87,14 @@ SUMMARY_PARTS = {
     "Distributions": "ray_sim.model.distribution.Distribution",
     "`certificate`": "ray_sim.model.result.JctCertificate",
     "`utility_certificate`": "ray_sim.model.result.UtilityCertificate",
-    "Rigid jobs": "ray_sim.model.figures.base.GangFigures",
-    "Elastic jobs": "ray_sim.model.figures.elastic.ElasticFigures",
-    "Jobs in chunks": "ray_sim.model.figures.chunked.ChunkedFigures",
-    "`deadlines`": "ray_sim.model.figures.chunked.DeadlineMisses",
-    "Announced jobs": "ray_sim.model.figures.announced.AnnouncedFigures",
-    "`welfare`": "ray_sim.model.figures.announced.WelfareFigures",
-    "`audit`": "ray_sim.model.figures.announced.WelfareAudit",
-    "`audit.regret`": "ray_sim.model.figures.announced.RegretFigures",
+    "Rigid jobs": "ray_sim.model.figures.GangFigures",
+    "Elastic jobs": "ray_sim.model.figures.ElasticFigures",
+    "Jobs in chunks": "ray_sim.model.figures.ChunkedFigures",
+    "`deadlines`": "ray_sim.model.figures.DeadlineMisses",
+    "Announced jobs": "ray_sim.model.figures.AnnouncedFigures",
+    "`welfare`": "ray_sim.model.figures.WelfareFigures",
+    "`audit`": "ray_sim.model.figures.WelfareAudit",
+    "`audit.regret`": "ray_sim.model.figures.RegretFigures",
 }
 """Classes whose fields are keys of summary.json, by the heading of their section."""
 

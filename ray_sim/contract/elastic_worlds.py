@@ -13,10 +13,9 @@ from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
-from ray_sim.model.cluster import Cluster
+from ray_sim.model.cluster import Cluster, LinkChanges
 from ray_sim.model.interference import PARTS, InterferenceProfile
 from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, TrainingProfile, UtilityProfile
-from ray_sim.model.links import LinkChanges
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import US_PER_S, BoolArray
 

@@ -12,8 +12,7 @@ from ray_sim.engine.build_world import build_world
 from ray_sim.engine.read_only import Array
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
-from ray_sim.model.availability import Availability
-from ray_sim.model.cluster import Cluster, ServerKind
+from ray_sim.model.cluster import Availability, Cluster, ServerKind
 from ray_sim.model.job import JobTable
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import US_PER_S, BoolArray

@@ -37,6 +37,11 @@ class GeneralRun:
             self._simulation.restore(saved)
 
     @property
+    def now_us(self) -> int:
+        """Instant of the last decision; -1 before the first."""
+        return self._simulation.now_us
+
+    @property
     def ended_jobs(self) -> int:
         """Jobs that have come and gone."""
         return self._simulation.ended_jobs

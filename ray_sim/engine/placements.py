@@ -14,8 +14,7 @@ from ray_sim.kernels.core.arrays import Changes, Pool, WorldArrays, new_pool
 from ray_sim.kernels.core.job_rows import Held, Rows
 from ray_sim.kernels.core.placement_rows import change_placements
 from ray_sim.kernels.handle import handle
-from ray_sim.model.job_rows import rows_of
-from ray_sim.model.progress_rule import PlacementTable
+from ray_sim.model.progress_rule import PlacementTable, rows_of
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray
 
 State = dict[str, np.ndarray]

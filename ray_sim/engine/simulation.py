@@ -154,6 +154,11 @@ class Simulation:
         return self._next_job == len(self._submit_us) and not self._core.occupied
 
     @property
+    def now_us(self) -> int:
+        """Instant to which the run has come; -1 before its first."""
+        return self._now
+
+    @property
     def ended_jobs(self) -> int:
         """Jobs that have come and are neither waiting nor running."""
         return self._next_job - int(self._core.counts.sum())

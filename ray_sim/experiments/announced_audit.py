@@ -28,7 +28,7 @@ from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.misreport_audit import misreport_gains
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.figures.announced import AnnouncedFigures, WelfareAudit
+from ray_sim.model.figures import AnnouncedFigures, WelfareAudit
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.model.statement import NANO

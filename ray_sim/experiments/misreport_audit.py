@@ -5,6 +5,10 @@ until that job has been charged, rejected or evicted. A gain is the true value o
 payment, in expectation over what comes of all jobs. The policy is not asked, so menu, prior, bounds and
 order of births are audited too.
 
+Until the birth of the job a run does not depend on its report, so runs of one future go on from one snapshot,
+but for policies that see the whole trace and reports that change the bounds. That policies decide alike
+whatever jobs come later is a clause of `ray-sim check-policy`.
+
 Source: Babaioff et al., Truthful Online Scheduling of Cloud Workloads under Uncertainty (WWW 2022), section
 2, for what users may report; the reports that are tried are ours.
 """
@@ -23,10 +27,12 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.kinds.announced.outcome import AnnouncedOutcome
+from ray_sim.engine.placements import State
 from ray_sim.engine.sites.fleet import fleet_of
+from ray_sim.engine.visible_columns import WHOLE_TRACE
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidInputError
-from ray_sim.model.figures.announced import RegretFigures
+from ray_sim.model.figures import RegretFigures
 from ray_sim.model.job import JobTable, StatementProfile
 from ray_sim.model.outlook import Outlook
 from ray_sim.model.statement import NANO
@@ -68,7 +74,7 @@ def misreport_gains(
     three standard errors on.
     """
     futures, weights, exact = _futures(world.table, request.futures, seed)
-    platform = _Platform(world, new_policy, seed, futures, weights)
+    platform = _Platform(world, new_policy, seed, jobs, futures, weights)
     gains, kinds, errors = [0.0] * len(jobs), [""] * len(jobs), [0.0] * len(jobs)
     for k, job in enumerate(jobs.tolist()):
         truth = platform.truth(job)
@@ -117,12 +123,16 @@ class _Platform:
         world: World,
         new_policy: Callable[[], Policy],
         seed: int,
+        jobs: IntArray,
         futures: list[tuple[int, ...]],
         weights: FloatArray,
     ) -> None:
-        self._world, self._new_policy, self._seed = world, new_policy, seed
+        self._world, self._new_policy, self._seed, self._jobs = world, new_policy, seed, jobs
         self._futures, self._weights = futures, weights
         self._tables = [_coming(world.table, points) for points in futures]
+        self._facts = AnnouncedFacts.in_world(world)
+        self._born: dict[int, dict[int, State | None]] = {}
+        """States before the births of jobs, by the number of the future."""
         self._ends: dict[tuple[object, ...], IntArray] = {}
 
     def truth(self, job: int) -> _Report:
@@ -148,20 +158,48 @@ class _Platform:
         key = (job, report.value, report.gpus, *(column.tobytes() for column in points))
         if key not in self._ends:
             try:
-                rows = [self._end(job, _reporting(table, job, report)) for table in self._tables]
+                rows = [self._end(job, k, report) for k in range(len(self._tables))]
             except InvalidInputError:
                 rows = []
             self._ends[key] = np.array(rows, dtype=np.int64).reshape(-1, 4)
         return self._ends[key]
 
-    def _end(self, job: int, table: JobTable) -> tuple[int, int, int, int]:
-        given, policy = self._world, self._new_policy()
-        world = build_world(table, given.cluster, partition=given.partition, params=given.params)
-        run = GeneralRun(world, policy, seed=self._seed, fleet=fleet_of(world, 1, always=False))
-        while run.decide_once() and not _announced(run).settled[job]:
+    def _end(self, job: int, k: int, report: _Report) -> tuple[int, int, int, int]:
+        """Fate, end, payment and true value of the job in the future number k."""
+        world, policy = self._world_of(_reporting(self._tables[k], job, report)), self._new_policy()
+        facts, saved = AnnouncedFacts.in_world(world), None
+        points = [_points(each, job) for each in (facts, self._facts)]  # plans of jobs have as many
+        if points[0] == points[1] and facts.bounds == self._facts.bounds and WHOLE_TRACE not in policy.sees:
+            saved = self._before_births(k)[job]
+        run = self._run(world, policy, saved)
+        while not _announced(run).settled[job] and run.decide_once():
             pass
         ended = _announced(run)
         return ended.fate[job], ended.ledger.end[job], ended.price[job], ended.worth[job]
+
+    def _before_births(self, k: int) -> dict[int, State | None]:
+        """State after the last decision before the birth of each job, in the future number k, if any."""
+        if k in self._born:
+            return self._born[k]
+        run = self._run(self._world_of(self._tables[k]), self._new_policy())
+        born_us = self._facts.statements.reported.birth * self._facts.slot_us
+        last: State | None = None
+        found = self._born[k] = {}
+        while len(found) < len(self._jobs):
+            going = run.decide_once()
+            for job in self._jobs.tolist():
+                if born_us[job] <= run.now_us or not going:
+                    found.setdefault(job, last)
+            last = run.state()
+        return found
+
+    def _world_of(self, table: JobTable) -> World:
+        given = self._world
+        return build_world(table, given.cluster, partition=given.partition, params=given.params)
+
+    def _run(self, world: World, policy: Policy, saved: State | None = None) -> GeneralRun:
+        fleet = fleet_of(world, 1, always=False)
+        return GeneralRun(world, policy, seed=self._seed, fleet=fleet, saved=saved)
 
     def reports(self, job: int, truth: _Report) -> Iterator[_Report]:
         """Statements in place of the truth.
@@ -175,8 +213,7 @@ class _Platform:
         *Other distributions*: without the longest or all but the shortest durations, the mean as certain, a
         longer one that never happens, chances reversed. *More GPUs*: one more, and the most.
         """
-        facts = AnnouncedFacts.in_world(self._world)
-        bounds, slot_s = facts.bounds, facts.slot_us / US_PER_S
+        bounds, slot_s = self._facts.bounds, self._facts.slot_us / US_PER_S
         steps = self._steps(job, truth)
         yield from [*steps, self._joined(job, truth, steps)]
         for kind, outlook in _outlooks(truth.outlook, bounds.duration * slot_s):
@@ -194,8 +231,8 @@ class _Platform:
         quotient of worths of `_NEAR`; what equal ends imply is not run. The least worth that changes the end
         is searched for besides, since payments that hang on the report are lowest there.
         """
-        facts = AnnouncedFacts.in_world(self._world)
-        slot_us, outlook = facts.slot_us, truth.outlook
+        facts, outlook = self._facts, truth.outlook
+        slot_us = facts.slot_us
         ends_us = seconds_to_us(np.append(outlook.arrival_after_s + outlook.duration_s, truth.value.end_s))
         first = -(-int(ends_us[:-1].min()) // slot_us)
         last = max(first, min(-(-int(ends_us[-1]) // slot_us), facts.bounds.delay - 1))
@@ -241,6 +278,11 @@ class _Platform:
         worth = [max(value.worth[0] for value in chosen if value.end_s >= at_s) for at_s in due_s]
         value = ValueFunction(Shape.STEPS, tuple(due_s), tuple(worth))
         return replace(truth, kind=f"joined steps: {value}", value=value)
+
+
+def _points(facts: AnnouncedFacts, job: int) -> int:
+    """Number of points, in rounds, that a job reports."""
+    return len(facts.statements.reported.outlooks.arrival[facts.statements.reported.points(job)])
 
 
 def _announced(run: GeneralRun) -> AnnouncedOutcome:

@@ -26,7 +26,7 @@ from ray_sim.experiments.scenario import Scenario, SynthSpec, WorkloadSpec
 from ray_sim.experiments.source_digest import imported_sha256, input_files_sha256
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, InvalidWorkloadError
-from ray_sim.model.figures.announced import AnnouncedFigures
+from ray_sim.model.figures import AnnouncedFigures
 from ray_sim.model.job import JobTable
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult

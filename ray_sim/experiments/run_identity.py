@@ -23,9 +23,8 @@ from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.experiments.results.result_files import RESULT_FORMAT
 from ray_sim.experiments.scenario import Scenario, Value, WorkloadSpec
 from ray_sim.experiments.source_digest import code_sha256, input_files, input_files_sha256, policy_sha256
-from ray_sim.model.cluster import Cluster
+from ray_sim.model.cluster import Cluster, LinkChanges
 from ray_sim.model.interference import InterferenceProfile
-from ray_sim.model.links import LinkChanges
 from ray_sim.model.parameters import resolve
 from ray_sim.model.units import IntArray
 from ray_sim.policies.registry import create_policy

@@ -23,8 +23,7 @@ from ray_sim.environments.episodes import Episode
 from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.learning.speed_samples import SpeedSamples, tasks_by_server, types_of
 from ray_sim.model.errors import InvalidInputError
-from ray_sim.model.job_rows import rows_of
-from ray_sim.model.progress_rule import PlacementRows
+from ray_sim.model.progress_rule import PlacementRows, rows_of
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
 
 

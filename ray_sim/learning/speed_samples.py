@@ -22,7 +22,7 @@ from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.learning.exploration import RULES, rule_actions
 from ray_sim.learning.lanes import Lane, capacity_shares, shown_together
 from ray_sim.model.errors import InvalidInputError
-from ray_sim.model.job_rows import rows_of
+from ray_sim.model.progress_rule import rows_of
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
 

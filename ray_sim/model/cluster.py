@@ -1,4 +1,4 @@
-"""The simulated servers, as a struct of arrays."""
+"""The simulated servers, as a struct of arrays, and what changes of them over time."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.model.availability import Availability
 from ray_sim.model.interference import InterferenceProfile
-from ray_sim.model.links import LinkChanges
 from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray, capacity_quanta
 
 UNLIMITED_MIB = 2**62
@@ -112,3 +110,43 @@ def memory_mib(declared_gib: Sequence[float | None]) -> IntArray | None:
     unlimited = np.array([gib is None for gib in declared_gib], dtype=np.bool_)
     given = capacity_quanta([0.0 if gib is None else gib for gib in declared_gib], "memory_gib")
     return None if unlimited.all() else np.where(unlimited, UNLIMITED_MIB, given)
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Changes of the servers of a cluster, in the order of time.
+
+    The changes of a server alternate. A server whose first change removes it is available before that.
+    """
+
+    time_us: IntArray
+    """(N,) non-decreasing, in the workload's own time."""
+    server: IntArray
+    """(N,) index of a server."""
+    up: BoolArray
+    """(N,) whether the server is available from then on."""
+
+    def __len__(self) -> int:
+        return len(self.time_us)
+
+    def at_first(self, servers: int) -> BoolArray:
+        """(servers,) whether each server is available before all changes."""
+        there = np.ones(servers, dtype=np.bool_)
+        first_server, first_change = np.unique(self.server, return_index=True)
+        there[first_server] = ~self.up[first_change]
+        return there
+
+
+@dataclass(frozen=True, slots=True)
+class LinkChanges:
+    """Changes of bandwidth, in the order of time; before its first one a server has its nominal bandwidth."""
+
+    time_us: IntArray
+    """(N,) non-decreasing, in the workload's own time."""
+    server: IntArray
+    """(N,) index of a server."""
+    bandwidth: FloatArray
+    """(N,) share of the nominal bandwidth from then on, above 0, at most 1."""
+
+    def __len__(self) -> int:
+        return len(self.time_us)

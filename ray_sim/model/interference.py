@@ -52,20 +52,34 @@ class InterferenceProfile:
         ------
         InvalidScenarioError : jobs of a model without a type, or without a model
         """
-        known = {name: number for number, name in enumerate(self.types)}
-        used = np.unique(models)
-        missing = [model_names[at] for at in used.tolist() if at >= 0 and model_names[at] not in known]
-        problems = [f"model {name}: has no type" for name in missing]
-        if nameless := int((models < 0).sum()):
-            problems.append(f"{nameless} jobs have no model, the first in row {int(np.argmax(models < 0))}")
+        types, problems = types_by_model(self.types, models, model_names, "type")
         if problems:
             text = problems_text(f"interference={self.name}", problems)
             raise InvalidScenarioError(
                 f"{text}\n  the types are {names_text(self.types)}; add the missing ones to the profile, or "
                 "draw models that it has by `ray-sim enrich` or `enrich` of the workload"
             )
-        types = np.array([known.get(name, -1) for name in model_names], dtype=np.int64)
-        return types[models]
+        return types
+
+
+def types_by_model(
+    types: Sequence[str], models: IntArray, model_names: Sequence[str], lacks: str
+) -> tuple[IntArray, list[str]]:
+    """(J,) type of each job, by the name of its model, and what is wrong: models and jobs without a type.
+
+    Parameters
+    ----------
+    models : (J,) index into ``model_names``, -1 where the model is not known
+    lacks : what a model without a type lacks, for messages
+    """
+    known = {name: number for number, name in enumerate(types)}
+    used = np.unique(models).tolist()
+    missing = [model_names[at] for at in used if at >= 0 and model_names[at] not in known]
+    problems = [f"model {name}: has no {lacks}" for name in missing]
+    if nameless := int((models < 0).sum()):
+        problems.append(f"{nameless} jobs have no model, the first in row {int(np.argmax(models < 0))}")
+    numbers = np.array([known.get(name, -1) for name in model_names], dtype=np.int64)
+    return (numbers[models] if len(numbers) else np.full(len(models), -1)), problems
 
 
 def channels_of(profile: InterferenceProfile, sockets: IntArray) -> BoolArray:

@@ -10,8 +10,7 @@ import polars as pl
 
 from ray_sim.kernels.core.arrays import EVENT_NAMES, ROLE_NAMES
 from ray_sim.model.distribution import Distribution
-from ray_sim.model.figures.base import KindFigures
-from ray_sim.model.figures.registry import FIGURES, all_figures
+from ray_sim.model.figures import FIGURES, KindFigures, all_figures
 from ray_sim.model.html import facts_html
 from ray_sim.model.readable import duration, number
 

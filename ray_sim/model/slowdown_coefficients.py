@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, problems_text
+from ray_sim.model.interference import types_by_model
 from ray_sim.model.text import names_text
 from ray_sim.model.units import FloatArray, IntArray
 
@@ -50,19 +51,13 @@ class SlowdownCoefficients:
         ------
         InvalidScenarioError : jobs of a model without coefficients, or without a model
         """
-        known = {name: number for number, name in enumerate(self.types)}
-        used = np.unique(models).tolist()
-        missing = [model_names[at] for at in used if at >= 0 and model_names[at] not in known]
-        problems = [f"model {name}: has no coefficients" for name in missing]
-        if nameless := int((models < 0).sum()):
-            problems.append(f"{nameless} jobs have no model, the first in row {int(np.argmax(models < 0))}")
+        types, problems = types_by_model(self.types, models, model_names, "coefficients")
         if problems:
             raise InvalidScenarioError(
                 f"{problems_text(f'coefficients={source}', problems)}\n  it has {names_text(self.types)}; "
                 "fit those of your profile by `ray-sim interference PROFILE --samples 2000 -o FILE`"
             )
-        numbers = np.array([known.get(name, -1) for name in model_names], dtype=np.int64)
-        return numbers[models]
+        return types
 
     def content(self) -> dict[str, object]:
         """The JSON form, which `parse_coefficients` takes."""

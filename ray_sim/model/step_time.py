@@ -6,10 +6,12 @@ says where both are equal.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from ray_sim.model.job import Exchange, TrainingProfile
-from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.model.job import ChunkProfile, Exchange, TrainingProfile
+from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray, tolerant_ceils
 
 BITS_PER_BYTE = 8
 
@@ -78,3 +80,39 @@ def least_of_sum(shared: FloatArray, each: FloatArray, most: FloatArray) -> Floa
     n = np.clip(best, 1.0, np.maximum(most, 1.0))
     least: FloatArray = shared / n + each * n
     return least
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTimes:
+    """Training times of chunks, as multiples of a grid: the slot, or a microsecond."""
+
+    profile: ChunkProfile
+    """One entry per job, without NaN."""
+    grid_us: int
+    """Grid to which upload ends and chunk lengths are rounded up, > 0."""
+    speed_up: float = 1.0
+    """Factor on the speed of all workers, 1 + eps in the paper, > 0."""
+
+    def minibatch_s(self, jobs: IntArray, speed: FloatArray, in_cloud: BoolArray) -> FloatArray:
+        """Seconds per mini-batch, (m / speed + (1 - zeta) 2 q / b) / speed_up; this is slot / n in the paper.
+
+        Parameters
+        ----------
+        jobs : any shape
+        speed : progress of the worker's server, > 0; divides the training, not the communication
+        in_cloud : zeta, whether all workers and the parameter server of the job are in the cloud
+        """
+        of = self.profile
+        exchange_s = 2 * transfer_s(of.gradient_mb[jobs], of.bandwidth_mbps[jobs])
+        seconds: FloatArray = of.minibatch_s[jobs] / speed + np.where(in_cloud, 0.0, exchange_s)
+        return seconds / self.speed_up
+
+    def chunk_us(self, jobs: IntArray, speed: FloatArray, in_cloud: BoolArray) -> IntArray:
+        """Microseconds that a worker needs for one chunk, ceil(E M / n) on the grid; see `minibatch_s`."""
+        minibatches = self.profile.epochs[jobs] * self.profile.minibatches_per_chunk[jobs]
+        seconds = minibatches * self.minibatch_s(jobs, speed, in_cloud)
+        return self.grid_us * tolerant_ceils(seconds * (US_PER_S / self.grid_us))
+
+    def on_grid(self, time_us: IntArray) -> IntArray:
+        """Round instants up to the grid."""
+        return -(-time_us // self.grid_us) * self.grid_us

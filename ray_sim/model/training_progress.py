@@ -31,8 +31,7 @@ from ray_sim.kernels.handle import handle
 from ray_sim.model.dealt_loads import DealtLoads
 from ray_sim.model.errors import InvalidInputError, problems_text
 from ray_sim.model.job import Exchange, TrainingProfile
-from ray_sim.model.job_rows import rows_of, tasks_of
-from ray_sim.model.progress_rule import NO_JOBS, PlacementRows, ProgressRule
+from ray_sim.model.progress_rule import NO_JOBS, PlacementRows, ProgressRule, rows_of, tasks_of
 from ray_sim.model.speed_bound import PLAN_MARGIN, apart, together
 from ray_sim.model.step_time import pd_ors_sample_s, transfer_s
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray

@@ -132,62 +132,15 @@ def parse_value(text: str) -> ValueFunction:
     return _READERS[form](parts)
 
 
-def parse_values(texts: pl.Series) -> tuple[ValueFunction, ...]:
-    """`parse_value` of each text; 100,000 distinct texts without points take half a second.
-
-    Raises
-    ------
-    ValueError : as `parse_value`, for the first such text
-    """
-    columns = [column.to_list() for column in _plain(texts)]
-    return tuple(map(_of_plain, texts.to_list(), *columns))
-
-
 def value_faults(texts: pl.Series) -> Mapping[int, str]:
     """What is wrong with each text that `parse_value` refuses, by its index."""
     faults = {}
-    for index in _plain(texts)["form"].is_null().arg_true().to_list():
+    for index, text in enumerate(texts):
         try:
-            parse_value(texts[index])
+            parse_value(text)
         except ValueError as error:
             faults[index] = str(error)
     return faults
-
-
-_PLAIN = r"^(deadline|linear|sigmoid)( [0-9]{1,15}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?){2,4}$"
-"""Texts that are read all at once: a form without points, and numbers with single blanks between."""
-
-
-def _plain(texts: pl.Series) -> pl.DataFrame:
-    """Form and numbers of each text that is `_PLAIN` and sound; a null form for other texts."""
-    written = texts.to_frame("text").select(
-        pl.col("text").str.contains(_PLAIN).alias("plain"),
-        pl.col("text").str.count_matches(" ", literal=True).alias("numbers"),
-        pl.col("text").str.split_exact(" ", 4).struct.rename_fields(["form", *"vabc"]).alias("parts"),
-    )
-    read = written.unnest("parts").with_columns(pl.col(*"vabc").cast(pl.Float64, strict=False))
-    form, numbers, a, b, c = (pl.col(name) for name in ("form", "numbers", "a", "b", "c"))
-    sound = (
-        pl.when(form == "deadline")
-        .then((numbers == 2) & (a <= MAX_TIME_S))
-        .when(form == "linear")
-        .then((numbers == 3) & (a < b) & (b <= MAX_TIME_S))
-        .otherwise((numbers == 4) & (a <= MAX_RATE_PER_S) & (b < c) & (c <= MAX_TIME_S))
-    )
-    chosen = pl.when(pl.col("plain") & (pl.col("v") <= MAX_WORTH) & sound).then(form)
-    return read.select(chosen.alias("form"), *"vabc")
-
-
-def _of_plain(text: str, form: str | None, worth: float, a: float, b: float, c: float) -> ValueFunction:
-    match form:
-        case "deadline":
-            return ValueFunction(Shape.STEPS, (a,), (worth,))
-        case "linear":
-            return ValueFunction(Shape.LINES, (a, b), (worth, 0.0))
-        case "sigmoid":
-            return ValueFunction(Shape.SIGMOID, (b, c), (worth, 0.0), a)
-        case _:
-            return parse_value(text)
 
 
 def _deadline(parts: Sequence[str]) -> ValueFunction:

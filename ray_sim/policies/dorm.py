@@ -10,18 +10,12 @@ import numpy as np
 
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.units import IntArray
-from ray_sim.policies.shared.block_rule_option import PARAMETER_BLOCKS
-from ray_sim.policies.shared.bundles import CAP, MOST_WORKERS, Reallocation, bundles, worker_limit
-from ray_sim.policies.shared.decision_times import WHEN, deciding_slot_us, waits_for_slot
+from ray_sim.policies.shared.bundles import CAP, MOST_WORKERS, BundlePolicy
+from ray_sim.policies.shared.elastic_options import PARAMETER_BLOCKS, WHEN
 from ray_sim.policy_api import (
     WORKER,
-    Decision,
-    ElasticContext,
-    ElasticPolicy,
     ElasticView,
     Parameter,
-    Streams,
-    Wake,
 )
 from ray_sim.solvers.dorm import AllocationLimits, Applications, allocate, most_together
 from ray_sim.solvers.milp import SearchEnd
@@ -42,7 +36,7 @@ class _Count(IntEnum):
     """Decisions that changed nothing because such a search had found no solution."""
 
 
-class Dorm(ElasticPolicy):
+class Dorm(BundlePolicy):
     """Bundles that use most of the servers, decided at every arrival and completion, or at the next slot.
 
     theta1 bounds the distance of shares from dominant resource fairness, theta2 bounds how many running jobs
@@ -105,7 +99,6 @@ class Dorm(ElasticPolicy):
         replace(WHEN, default="event"),
         PARAMETER_BLOCKS,
     )
-    wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
 
     def __init__(
         self,
@@ -119,41 +112,19 @@ class Dorm(ElasticPolicy):
         when: str = "event",
         parameter_blocks: str = AS_WORLD,
     ) -> None:
-        self.parameter_blocks = parameter_blocks
+        super().__init__(when, parameter_blocks, cap, most_workers)
         self._theta = (theta1, theta2)
-        self._cap = cap
-        self._most_workers = most_workers
         self._gap = gap
         self._nodes = node_limit
         self._in_turn = packing == "in_turn"
-        self._when = when
         self._counts = np.zeros(len(_Count), dtype=np.int64)
 
-    def start(self, world: ElasticContext, streams: Streams) -> None:
-        """Compute the bundles.
-
-        Raises
-        ------
-        InvalidScenarioError : when=slot in a world without slots
-        """
-        self._world = world
-        self._slot_us = deciding_slot_us(self.name, self._when, world)
-        limit = worker_limit(world, self._cap, self._most_workers)
-        self._reallocation = Reallocation(world, bundles(world, limit))
-
-    def decide(self, view: ElasticView) -> Decision:
-        """Solve for the bundles of all jobs; on slots, ask within a slot to be called at its end."""
-        waits = waits_for_slot(view, self._slot_us)
-        if waits is not None:
-            return waits
-
-        def share(jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:
-            containers = self._containers(self._applications(view, jobs, servers))
-            owner, where = np.nonzero(containers)
-            count = containers[owner, where]
-            return np.repeat(owner, count), servers[np.repeat(where, count)]
-
-        return self._reallocation.decide(view, share)
+    def _share(self, view: ElasticView, jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:
+        """Solve for the bundles of the jobs."""
+        containers = self._containers(self._applications(view, jobs, servers))
+        owner, where = np.nonzero(containers)
+        count = containers[owner, where]
+        return np.repeat(owner, count), servers[np.repeat(where, count)]
 
     def counts(self) -> dict[str, int]:
         """Return counts of decisions and searches, see `_Count`."""

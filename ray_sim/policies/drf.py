@@ -13,20 +13,17 @@ from ray_sim.kernels.elastic.least_loaded import new_loads
 from ray_sim.kernels.elastic.server_tree import new_server_tree
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.units import IntArray
-from ray_sim.policies.shared.block_rule_option import PARAMETER_BLOCKS
 from ray_sim.policies.shared.bundles import (
     CAP,
     MOST_WORKERS,
-    Reallocation,
+    BundlePolicy,
     bundle_bound,
-    bundles,
-    worker_limit,
 )
-from ray_sim.policies.shared.decision_times import WHEN, deciding_slot_us, waits_for_slot
-from ray_sim.policy_api import Decision, ElasticContext, ElasticPolicy, ElasticView, Parameter, Streams, Wake
+from ray_sim.policies.shared.elastic_options import PARAMETER_BLOCKS, WHEN
+from ray_sim.policy_api import ElasticView, Parameter
 
 
-class Drf(ElasticPolicy):
+class Drf(BundlePolicy):
     """Give bundles one by one to the job with the smallest dominant share, from empty servers.
 
     A bundle goes to the least loaded server on which it fits. Each partition is filled separately.
@@ -59,7 +56,6 @@ class Drf(ElasticPolicy):
         ),
         PARAMETER_BLOCKS,
     )
-    wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
     needs: ClassVar[frozenset[str]] = frozenset({"slot_s"})
 
     def __init__(
@@ -71,37 +67,17 @@ class Drf(ElasticPolicy):
         pooled: bool = False,
         parameter_blocks: str = AS_WORLD,
     ) -> None:
-        self.parameter_blocks = parameter_blocks
-        self._when = when
-        self._cap = cap
-        self._most_workers = most_workers
+        super().__init__(when, parameter_blocks, cap, most_workers)
         self._stop = unplaced == "stop"
         self._pooled = pooled
         self._unplaced = 0
-
-    def start(self, world: ElasticContext, streams: Streams) -> None:
-        """Compute the bundles.
-
-        Raises
-        ------
-        InvalidScenarioError : when=slot in a world without slots
-        """
-        self._world = world
-        self._slot_us = deciding_slot_us(self.name, self._when, world)
-        limit = worker_limit(world, self._cap, self._most_workers)
-        self._reallocation = Reallocation(world, bundles(world, limit))
-
-    def decide(self, view: ElasticView) -> Decision:
-        """Share all servers among all jobs, from empty; within a slot, ask to be called at its end."""
-        waits = waits_for_slot(view, self._slot_us)
-        return self._reallocation.decide(view, self._share) if waits is None else waits
 
     def counts(self) -> dict[str, int]:
         """Return the number of bundles that were given and not placed, over all rounds."""
         return {"unplaced_bundles": self._unplaced} if self._pooled else {}
 
-    def _share(self, jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:
-        """Job and server of each bundle that is placed, from these servers empty; `Reallocation` calls it."""
+    def _share(self, view: ElasticView, jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:
+        """Fill the servers progressively."""
         bundle = self._reallocation.bundles
         demand, most = bundle.demand[jobs], bundle.most[jobs]
         capacity = self._world.cluster.capacity[servers]

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from ray_sim.model.units import IntArray
-from ray_sim.policies.shared.declared_ranges import DeclaredRanges, price_parameters
 from ray_sim.policies.shared.jobs_in_slots import JobsInSlots
-from ray_sim.policies.shared.plan_at_arrival import NO_ROOM, Planned
-from ray_sim.policies.shared.planning_parameters import OPTIONS
-from ray_sim.policies.shared.priced_servers import PricedServers
+from ray_sim.policies.shared.plan_at_arrival import Planned
+from ray_sim.policies.shared.planning_parameters import OPTIONS, DeclaredRanges, price_parameters
 from ray_sim.policy_api import PARAMETER_SERVER, WORKER, ElasticContext, Parameter
+from ray_sim.solvers.planning.market import Constants, Market, MarketCapacity, declared_constants
 from ray_sim.solvers.planning.oasis import Sides, best_schedule, ends_alone, role_constants
-from ray_sim.solvers.planning.prices import Constants, MarketCapacity, declared_constants
-from ray_sim.solvers.planning.schedule import Outcome, Planning, Schedule
+from ray_sim.solvers.planning.schedule import Outcome, Planning
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 
@@ -116,65 +113,34 @@ class Oasis(Planned):
         share = self._worker_share
         return JobsApart(self._world, self._slot_us, self._slots, by_world=self._by_world, worker_share=share)
 
-    def _open(self) -> list[PricedServers]:
-        """Open two markets for each partition that has at least two servers and jobs with utility."""
-        self._of_partition: dict[int, int] = {}
-        markets: list[PricedServers] = []
-        for partition in np.unique(self._world.server_partition).tolist():
-            servers = np.flatnonzero(self._world.server_partition == partition)
-            first = len(self._jobs.worker_servers(partition))
-            sides = self._sides(partition, (servers[:first], servers[first:]))
-            if sides:
-                self._of_partition[partition] = len(markets)
-                markets += sides
-        return markets
+    def _sets_of_servers(self, partition: int) -> list[IntArray]:
+        """Servers for workers, then those for parameter servers."""
+        servers = np.flatnonzero(self._world.server_partition == partition)
+        first = len(self._jobs.worker_servers(partition))
+        return [servers[:first], servers[first:]]
 
-    def _sides(self, partition: int, servers: tuple[IntArray, IntArray]) -> list[PricedServers]:
-        clusters = [
-            MarketCapacity(self._world.cluster.capacity[of_side], self._quanta_per_unit)
-            for of_side in servers
-        ]
-        if any(cluster.units <= 0 for cluster in clusters):
-            return []
-        constants = self._constants(partition, clusters)
-        if not constants:
-            return []
-        narrow = [each.within(self._price_span) for each in constants]
-        return [self._market(*side) for side in zip(servers, clusters, narrow, strict=True)]
-
-    def _constants(self, partition: int, sides: list[MarketCapacity]) -> list[Constants]:
+    def _constants(self, partition: int, clusters: list[MarketCapacity]) -> list[Constants]:
         """Compute the lowest and highest prices of both sides; none if no job counts."""
         if self._declared is not None:
             resources = self._world.cluster.resources
             ranges = self._declared.of_markets(self.name, resources, ("workers", "parameter servers"))
-            return [
+            constants = [
                 declared_constants(of_side, side, self._slots, markets=2)
-                for of_side, side in zip(ranges, sides, strict=True)
+                for of_side, side in zip(ranges, clusters, strict=True)
             ]
-        counted = self._counted_jobs(partition, lambda job: ends_alone(job, *sides))
-        if not counted:
-            return []
-        return [
-            role_constants(counted, role, side, self._slots)
-            for role, side in zip((WORKER, PARAMETER_SERVER), sides, strict=True)
-        ]
+        else:
+            counted = self._counted_jobs(partition, lambda job: ends_alone(job, *clusters))
+            if not counted:
+                return []
+            constants = [
+                role_constants(counted, role, side, self._slots)
+                for role, side in zip((WORKER, PARAMETER_SERVER), clusters, strict=True)
+            ]
+        return [each.within(self._price_span) for each in constants]
 
-    def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Outcome:
-        """Search by `best_schedule`, on the servers of the job's partition."""
-        at = self._of_partition.get(self._jobs.partition_of(job.number))
-        if at is None:
-            return NO_ROOM
-        workers, ps = markets[at : at + 2]
-        outcome = best_schedule(job, Sides(workers.market, ps.market), self._parts(job))
-        if not isinstance(outcome, Schedule):
-            return outcome
-        servers = np.concatenate([workers.servers, ps.servers])
-        return replace(outcome, plan=replace(outcome.plan, server=servers[outcome.plan.server]))
-
-    def _markets_of(self, job: SlotJob) -> tuple[PricedServers, PricedServers]:
-        at = self._of_partition[self._jobs.partition_of(job.number)]
-        workers, ps = self._sold.markets[at : at + 2]
-        return workers, ps
+    def _best_plan(self, job: SlotJob, markets: Sequence[Market]) -> Outcome:
+        """Search by `best_schedule`."""
+        return best_schedule(job, Sides(*markets), self._parts(job))
 
     def _parts(self, job: SlotJob) -> int:
         """Number of parts of a job's work."""

@@ -9,23 +9,22 @@ import numpy as np
 from ray_sim.kernels.elastic.alignment import balance, new_packing, pack
 from ray_sim.kernels.elastic.server_tree import new_server_tree
 from ray_sim.model.parameter_blocks import AS_WORLD
-from ray_sim.model.units import NEVER_US, FloatArray, IntArray
-from ray_sim.policies.shared.block_rule_option import PARAMETER_BLOCKS
-from ray_sim.policies.shared.bundles import Reallocation, bundle_bound, bundles
-from ray_sim.policies.shared.decision_times import WHEN, deciding_slot_us, next_slot_us, waits_for_slot
+from ray_sim.model.units import NEVER_US, IntArray
+from ray_sim.policies.shared.bundles import BundlePolicy, bundle_bound
+from ray_sim.policies.shared.elastic_options import (
+    PARAMETER_BLOCKS,
+    WHEN,
+    next_slot_us,
+)
 from ray_sim.policy_api import (
-    WORKER,
-    Decision,
     ElasticContext,
-    ElasticPolicy,
     ElasticView,
     Parameter,
     Streams,
-    Wake,
 )
 
 
-class Tetris(ElasticPolicy):
+class Tetris(BundlePolicy):
     """Give bundles one by one to the best pair of job and server, from empty servers in every round.
 
     The score is alignment - eps x remaining work, with eps = m x mean alignment / mean work over the pairs
@@ -49,50 +48,36 @@ class Tetris(ElasticPolicy):
         WHEN,
         PARAMETER_BLOCKS,
     )
-    wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
     sees: frozenset[str] = frozenset({"duration_s", "work_left"})
     needs: ClassVar[frozenset[str]] = frozenset({"slot_s"})
 
     def __init__(
         self, work_weight: float = 1.0, when: str = "slot", parameter_blocks: str = AS_WORLD
     ) -> None:
-        self.parameter_blocks = parameter_blocks
+        super().__init__(when, parameter_blocks)
         self._work_weight = work_weight
-        self._when = when
 
     def start(self, world: ElasticContext, streams: Streams) -> None:
-        """Compute the bundles.
-
-        Raises
-        ------
-        InvalidScenarioError : when=slot in a world without slots
-        """
-        self._world = world
-        self._slot_us = deciding_slot_us(self.name, self._when, world)
+        """Compute the bundles."""
+        super().start(world, streams)
         self._offer: _Offer | None = None
         """That of the last round: it changes with the servers that are there only."""
-        self._reallocation = Reallocation(world, bundles(world, world.jobs.gang[:, WORKER]))
 
-    def decide(self, view: ElasticView) -> Decision:
-        """Pack all jobs onto all servers, from empty servers; on slots, do so in every one."""
-        waits = waits_for_slot(view, self._slot_us)
-        if waits is not None:
-            return waits
+    def _review_us(self, view: ElasticView) -> int:
+        """On slots, the next one: the work left changes in every slot."""
+        return next_slot_us(view, self._slot_us) if self._when == "slot" else NEVER_US
 
-        def share(jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:
-            return self._packed(jobs, servers, view.time_left_us(jobs))
-
-        again_us = next_slot_us(view, self._slot_us) if self._when == "slot" else NEVER_US
-        return self._reallocation.decide(view, share, again_us)
-
-    def _packed(self, jobs: IntArray, servers: IntArray, left_us: FloatArray) -> tuple[IntArray, IntArray]:
+    def _share(self, view: ElasticView, jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:
+        """Pack the bundles of the jobs onto the servers."""
         bundle = self._reallocation.bundles
         demand, most = bundle.demand[jobs], bundle.most[jobs]
         offer = self._offer
         if offer is None or not np.array_equal(offer.available, servers):
             offer = self._offer = _offer_of(servers, self._world.cluster.capacity[servers])
         tree = new_server_tree(offer.servers, offer.capacity, offer.capacity, demand.min(axis=0))
-        packing = new_packing(demand, most, left_us, tree, bundle_bound(demand, most, offer.total))
+        packing = new_packing(
+            demand, most, view.time_left_us(jobs), tree, bundle_bound(demand, most, offer.total)
+        )
         placed = pack(packing, self._work_weight * balance(packing, offer.first, offer.equal_servers))
         return packing.job[:placed], packing.server[:placed]
 

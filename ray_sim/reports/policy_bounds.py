@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.model.figures.announced import AnnouncedFigures
+from ray_sim.model.figures import AnnouncedFigures
 from ray_sim.model.result import Summary
 from ray_sim.reports.compare import JCT, WELFARE, lower_is_better
 from ray_sim.reports.gaps import gap_of_means

@@ -9,9 +9,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from ray_sim.model.figures.announced import AnnouncedFigures, WelfareAudit, WelfareFigures
-from ray_sim.model.figures.base import KindFigures
-from ray_sim.model.figures.elastic import ElasticFigures
+from ray_sim.model.figures import AnnouncedFigures, ElasticFigures, KindFigures, WelfareAudit, WelfareFigures
 from ray_sim.model.result import JctCertificate, Summary
 from ray_sim.reports.gaps import Gap, share_of_means
 

@@ -11,12 +11,12 @@ IEEE JSAC 40(8), 2022, reformulation (4).
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
 from ray_sim.model.units import NEVER_US, FloatArray, IntArray
+from ray_sim.solvers.linear_programme import linear_optimum
 
 MOST_VARIABLES = 60_000
 """Largest number of jobs x kinds of workers x time steps; the solver takes about two seconds then."""
@@ -150,8 +150,7 @@ def _longest_busy(chunks: Chunks, slowest: IntArray) -> float:
 
 def _solve(costs: _Costs, steps: _Steps) -> tuple[FloatArray | None, str | None]:
     """(J,) prices of chunks, by HiGHS on one thread; or why there are none."""
-    from scipy.optimize import linprog  # slow to import
-    from scipy.sparse import coo_array
+    from scipy.sparse import coo_array  # slow to import
 
     chunks = costs.chunks
     n_jobs, n_steps = len(chunks.release), len(steps.start)
@@ -168,18 +167,14 @@ def _solve(costs: _Costs, steps: _Steps) -> tuple[FloatArray | None, str | None]
         (costs.length[job, kind] / unit, (kind * n_steps + step, number)),
         shape=(len(chunks.slots) * n_steps, len(job) + n_jobs),
     )
-    with warnings.catch_warnings():
-        # SciPy passes threads and random_seed on to HiGHS, with a warning.
-        warnings.simplefilter("ignore")
-        result = linprog(  # type: ignore[call-overload]  # its types lack sparse matrices and these options
-            np.concatenate([cost[job, kind, step], costs.most]) / unit,
-            A_ub=time.tocsr(),
-            b_ub=np.outer(chunks.slots, steps.length / unit).ravel(),
-            A_eq=share.tocsr(),
-            b_eq=chunks.count,
-            method="highs-ds",
-            options={"threads": 1, "random_seed": 0},
-        )
+    result = linear_optimum(
+        np.concatenate([cost[job, kind, step], costs.most]) / unit,
+        A_ub=time.tocsr(),
+        b_ub=np.outer(chunks.slots, steps.length / unit).ravel(),
+        A_eq=share.tocsr(),
+        b_eq=chunks.count,
+        method="highs-ds",
+    )
     if result.status != 0:
         return None, f"HiGHS did not solve it: {result.message}"
     price: FloatArray = result.eqlin.marginals * unit

@@ -7,13 +7,13 @@ docs/certificates.md#b4.
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 
 from ray_sim.kernels.planning.priced_times import PricedPieces, Segments, priced_flows, smallest_first_prices
 from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.solvers.linear_programme import linear_optimum
 
 _MOST_STEPS = 400
 _LEAST_STEPS = 40
@@ -125,8 +125,7 @@ def _solve(steps: _Steps, size: FloatArray) -> tuple[FloatArray | None, str | No
     Minimises the sum over jobs of the mean instant of their work, such that each resource is enough in each
     step. Shares that no step takes cost the end of time.
     """
-    from scipy.optimize import linprog  # slow to import
-    from scipy.sparse import coo_array
+    from scipy.sparse import coo_array  # slow to import
 
     (n, resources), count, variables = size.shape, len(steps.edge) - 1, len(steps.job)
     end, span = float(steps.edge[-1]), np.diff(steps.edge)
@@ -141,19 +140,15 @@ def _solve(steps: _Steps, size: FloatArray) -> tuple[FloatArray | None, str | No
     row = np.concatenate([r * count + steps.step for r in range(resources)])
     taken = np.concatenate([size[steps.job, r] / span[steps.step] for r in range(resources)])
     used = coo_array((taken, (row, np.tile(number, resources))), shape=(resources * count, variables + n))
-    with warnings.catch_warnings():
-        # SciPy passes threads and random_seed on to HiGHS, with a warning.
-        warnings.simplefilter("ignore")
-        result = linprog(  # type: ignore[call-overload]  # its types lack sparse matrices and these options
-            np.concatenate([steps.cost, np.full(n, end)]) / end,
-            A_ub=used.tocsr(),
-            b_ub=np.ones(resources * count),
-            A_eq=share.tocsr(),
-            b_eq=np.ones(n),
-            bounds=np.stack([np.zeros(variables + n), np.concatenate([steps.most, np.ones(n)])], axis=1),
-            method="highs-ds",
-            options={"threads": 1, "random_seed": 0},
-        )
+    result = linear_optimum(
+        np.concatenate([steps.cost, np.full(n, end)]) / end,
+        A_ub=used.tocsr(),
+        b_ub=np.ones(resources * count),
+        A_eq=share.tocsr(),
+        b_eq=np.ones(n),
+        bounds=np.stack([np.zeros(variables + n), np.concatenate([steps.most, np.ones(n)])], axis=1),
+        method="highs-ds",
+    )
     if result.status != 0:
         return None, f"HiGHS did not solve it: {result.message}"
     shadow = np.maximum(-result.ineqlin.marginals, 0.0).reshape(resources, count).T

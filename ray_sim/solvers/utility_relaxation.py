@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.solvers.linear_programme import linear_optimum
 
 _ROUND_UP = 1.0 + 1e-6
 """Factor on the optimum: rows may be violated by HiGHS's tolerance of 1e-7."""
@@ -58,8 +58,7 @@ def relax(
     e_k >= 0 the work done ahead: e_k = e_(k-1) + f_k - x_k, z_k = x_k + z_(k+1), f_k <= most_k z_k. Together
     jobs use at most the available capacity.
     """
-    from scipy.optimize import linprog  # slow to import
-    from scipy.sparse import coo_array
+    from scipy.sparse import coo_array  # slow to import
 
     n_jobs, n_buckets = worth.shape
     cells = np.arange(n_jobs * n_buckets).reshape(n_jobs, n_buckets)
@@ -96,19 +95,15 @@ def relax(
     gain[x] = np.where(possible, worth, 0.0) / unit
     upper = np.ones(4 * cells.size)
     upper[x[~possible]] = 0.0
-    with warnings.catch_warnings():
-        # SciPy passes threads and random_seed on to HiGHS, with a warning.
-        warnings.simplefilter("ignore")
-        result = linprog(  # type: ignore[call-overload]  # its types lack sparse matrices and these options
-            -gain,
-            A_ub=coo_array(limits.triplets(), shape=(limits.count, gain.size)).tocsr(),
-            b_ub=most_of_all,
-            A_eq=coo_array(flows.triplets(), shape=(flows.count, gain.size)).tocsr(),
-            b_eq=np.zeros(flows.count),
-            bounds=np.stack([np.zeros(gain.size), upper], axis=1),
-            method="highs-ipm",
-            options={"threads": 1, "random_seed": 0},
-        )
+    result = linear_optimum(
+        -gain,
+        A_ub=coo_array(limits.triplets(), shape=(limits.count, gain.size)).tocsr(),
+        b_ub=most_of_all,
+        A_eq=coo_array(flows.triplets(), shape=(flows.count, gain.size)).tocsr(),
+        b_eq=np.zeros(flows.count),
+        bounds=np.stack([np.zeros(gain.size), upper], axis=1),
+        method="highs-ipm",
+    )
     if result.status != 0:
         why = "it refuses one thread in a process in which something has made it use several"
         return None, f"HiGHS did not solve it: {result.message}; {why}"

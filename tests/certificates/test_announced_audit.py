@@ -20,7 +20,7 @@ from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.announced_audit import audit_run
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.figures.announced import AnnouncedFigures
+from ray_sim.model.figures import AnnouncedFigures
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.model.statement import NANO, NEVER_ROUND

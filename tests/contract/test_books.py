@@ -22,7 +22,7 @@ from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import EVICT, EVICTED, LEVEL, NEVER, RUNNING, START, SUBMIT, WAITING
-from ray_sim.policies.chunk_fifo import ChunkFifo
+from ray_sim.policies.chunk_least_loaded import ChunkFifo
 from ray_sim.policies.drf import Drf
 from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.srtf import Srtf

@@ -19,7 +19,7 @@ from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
 from ray_sim.experiments.results.result_files import json_bytes, summary_from_json
 from ray_sim.model.errors import InfeasibleDecisionError, InvalidScenarioError
-from ray_sim.model.figures.registry import FIGURES, all_figures
+from ray_sim.model.figures import FIGURES, all_figures
 from ray_sim.model.metrics import Trim
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.tables import summary_rows

@@ -16,9 +16,9 @@ from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING, WORKER
+from ray_sim.model.cluster import LinkChanges
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.interference import MOST_TASKS, InterferenceProfile
-from ray_sim.model.links import LinkChanges
 from ray_sim.model.training_progress import Nic, placement_progress
 from ray_sim.model.units import US_PER_S
 from ray_sim.policies.registry import create_policy

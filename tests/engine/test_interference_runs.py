@@ -11,8 +11,8 @@ from ray_sim.engine.decision import Decision
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.model.cluster import LinkChanges
 from ray_sim.model.interference import InterferenceProfile
-from ray_sim.model.links import LinkChanges
 from ray_sim.model.units import US_PER_S
 from tests.figures import elastic_of
 from tests.interfering_worlds import interference, interfering_world, naive_slowdown

@@ -18,9 +18,8 @@ from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import WORKER
 from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.job_rows import rows_of, tasks_of
 from ray_sim.model.parameters import Parameter
-from ray_sim.model.progress_rule import NO_JOBS, PlacementRows
+from ray_sim.model.progress_rule import NO_JOBS, PlacementRows, rows_of, tasks_of
 from ray_sim.model.training_progress import SpeedProgress
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
 from ray_sim.policies.registry import create_policy

@@ -13,8 +13,7 @@ import pytest
 from ray_sim.cli import main
 from ray_sim.experiments.conversion import availability_path, write_cluster
 from ray_sim.experiments.inputs.cluster_file import load_cluster
-from ray_sim.model.availability import Availability
-from ray_sim.model.cluster import Cluster, ServerKind
+from ray_sim.model.cluster import Availability, Cluster, ServerKind
 from ray_sim.model.errors import InvalidClusterError, InvalidInputError
 
 MACHINES = Cluster(

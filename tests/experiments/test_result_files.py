@@ -22,7 +22,7 @@ from ray_sim.experiments.results.result_directories import (
 )
 from ray_sim.experiments.results.result_files import check_result, encode_result, read_manifest, read_result
 from ray_sim.model.errors import InvalidInputError
-from ray_sim.model.figures.base import GangFigures
+from ray_sim.model.figures import GangFigures
 from tests.results_by_hand import three_jobs
 
 MANIFEST = {"content_hash": "ab" * 32, "seed": 0}

@@ -16,11 +16,14 @@ from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.results.result_files import json_bytes, summary_from_json
 from ray_sim.model.errors import InvalidInputError
-from ray_sim.model.figures.announced import AnnouncedFigures
-from ray_sim.model.figures.base import GangFigures, KindFigures
-from ray_sim.model.figures.chunked import ChunkedFigures
-from ray_sim.model.figures.elastic import ElasticFigures
-from ray_sim.model.figures.registry import FIGURES
+from ray_sim.model.figures import (
+    FIGURES,
+    AnnouncedFigures,
+    ChunkedFigures,
+    ElasticFigures,
+    GangFigures,
+    KindFigures,
+)
 from ray_sim.model.result import Summary
 from ray_sim.policies.registry import create_policy
 from tests.results_by_hand import three_jobs

@@ -1,14 +1,13 @@
-"""The papers' own forms of speed and loss, worked out by hand."""
+"""The papers' own forms of speed, worked out by hand: samples, and chunks."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
-from ray_sim.model.loss import last_epoch, last_epoch_with_drop, loss
-from ray_sim.model.step_time import pd_ors_sample_s, transfer_s
+from ray_sim.model.job import ChunkProfile
+from ray_sim.model.step_time import ChunkTimes, pd_ors_sample_s, transfer_s
+from ray_sim.model.units import US_PER_S
 from tests.optimus_speeds import AsyncSpeed, SyncSpeed
 from tests.training import ONE, profile
 
@@ -43,65 +42,63 @@ def test_asynchronous_workers_add_their_steps() -> None:
     assert job.steps_per_s(np.array(3.0), np.array(2.0)) == pytest.approx(3 / 2.45)
 
 
-def test_the_drop_of_example_3_d_falls_below_a_thousandth_at_epoch_118() -> None:
-    # l(116) - l(117) = 0.001013, l(117) - l(118) = 0.000999.
-    b0, b1, b2 = np.array(0.05), np.array(1.2), np.array(0.1)
-    values = loss(b0, b1, b2, np.array([0.0, 116.0, 117.0, 118.0]))
-    assert values[0] == pytest.approx(1 / 1.2 + 0.1)
-    np.testing.assert_allclose(-np.diff(values[1:]), [0.001013, 0.000999], atol=5e-7)
-    threshold = np.array(1e-3)
-    assert last_epoch(b0, b1, threshold, np.array(1.0)) == 118
-    assert last_epoch(b0, b1, threshold, np.array(10.0)) == 127
+HOUR_US = 3600 * US_PER_S
+J1, J2 = np.array([0]), np.array([1])
+EDGE, CLOUD = np.array([False]), np.array([True])
+PLAIN_SPEED = np.array([1.0])
 
 
-@given(
-    b0=st.floats(1e-3, 10),
-    b1=st.floats(1e-3, 10),
-    threshold=st.floats(1e-4, 0.5),
-)
-def test_a_job_ends_at_the_first_epoch_that_drops_by_less_than_the_threshold(
-    b0: float, b1: float, threshold: float
-) -> None:
-    first = last_epoch(np.array(b0), np.array(b1), np.array(threshold), np.array(1.0))
-    epochs = np.maximum(first + np.array([-2.0, -1.0, 0.0, 1.0]), 0)
-    at = loss(np.array(b0), np.array(b1), np.array(0.0), epochs)
-    assert at[1] - at[2] <= threshold * (1 + 1e-9)
-    assert first == 1 or at[0] - at[1] >= threshold * (1 - 1e-9)
+def truth(grid_us: int, **columns: list[float]) -> ChunkTimes:
+    """J1 trains 20 x 58 mini-batches of 3.6 s and exchanges 575 MB at 100 Mbps; J2 30 x 58 without."""
+    given = {
+        "chunks": [2.0, 1.0],
+        "epochs": [20.0, 30.0],
+        "minibatches_per_chunk": [58.0, 58.0],
+        "minibatch_s": [3.6, 180.0],
+        "gradient_mb": [575.0, 0.0],
+        "bandwidth_mbps": [100.0, 5120.0],
+        "upload_edge_s": [3600.0, 5400.0],
+        "upload_cloud_s": [36_000.0, 54_000.0],
+        "worker_memory_gib": [0.0, 0.0],
+        "ps_memory_gib": [0.0, 0.0],
+        **columns,
+    }
+    return ChunkTimes(ChunkProfile(**{name: np.array(values) for name, values in given.items()}), grid_us)
 
 
-def test_a_drop_of_the_loss_starts_the_count_anew() -> None:
-    # l(k) = 1 / (k + 1) is 1, 1/2, 1/3, 1/4, 1/5, ...; it falls by 0.083 in epoch 3 and by 0.05 in epoch 4.
-    def end(drop: float, epoch: float) -> float:
-        given = (1.0, 1.0, 0.1, 2.0, drop, epoch)
-        return float(last_epoch_with_drop(*(np.array(number) for number in given)))
-
-    assert end(0.0, 0.0) == 4
-    # Halved from epoch 4 on: it falls from 1/4 to 1/10, by 0.15; then by 1/10 - 1/12 = 0.017.
-    one, epochs = np.array(1.0), np.array([3.0, 4.0, 5.0])
-    halved = loss(one, one, np.array(0.0), epochs, 0.5, 4.0)
-    np.testing.assert_allclose(halved, [1 / 4, 1 / 10, 1 / 12])
-    assert end(0.5, 4.0) == 6
-    assert end(0.5, 5.0) == 4  # it has ended before
-    assert end(0.1, 4.0) == 4  # 1/4 - 9/50 = 0.07 is below the threshold
+def test_a_minibatch_takes_its_training_and_the_exchange_of_gradients_and_parameters() -> None:
+    # 2 x 8 x 575 / 100 = 92 s for both ways; in the cloud nothing.
+    exact = truth(1)
+    np.testing.assert_allclose(exact.minibatch_s(J1, PLAIN_SPEED, EDGE), [3.6 + 92.0])
+    np.testing.assert_allclose(exact.minibatch_s(J1, PLAIN_SPEED, CLOUD), [3.6])
 
 
-@given(
-    b0=st.floats(1e-2, 10),
-    b1=st.floats(1e-2, 10),
-    threshold=st.floats(1e-3, 0.5),
-    patience=st.integers(1, 5),
-    drop=st.floats(0, 0.9),
-    drop_epoch=st.integers(0, 40),
-)
-def test_the_last_epoch_is_where_counting_the_falls_ends(
-    b0: float, b1: float, threshold: float, patience: int, drop: float, drop_epoch: int
-) -> None:
-    curve = loss(np.array(b0), np.array(b1), np.array(0.1), np.arange(0.0, 800.0), drop, max(drop_epoch, 1))
-    falls = -np.diff(curve)
-    assume((np.abs(falls - threshold) > 1e-9).all())
-    in_a_row, epoch = 0, 0
-    while in_a_row < patience:
-        in_a_row = in_a_row + 1 if falls[epoch] < threshold else 0
-        epoch += 1
-    given = (b0, b1, threshold, float(patience), drop, float(drop_epoch))
-    assert last_epoch_with_drop(*(np.array(number) for number in given)) == epoch
+def test_a_faster_server_trains_faster_but_does_not_communicate_faster() -> None:
+    np.testing.assert_allclose(truth(1).minibatch_s(J1, np.array([2.0]), EDGE), [1.8 + 92.0])
+
+
+def test_the_fastest_and_the_slowest_chunk_of_the_papers_ranges_without_communication() -> None:
+    # m = 0.001 h and 0.05 h: 20 x 58 x 0.001 = 1.16 slots of an hour, 60 x 58 x 0.05 = 174.
+    exact = truth(1, epochs=[20.0, 60.0], gradient_mb=[0.0, 0.0])  # m = 3.6 s and 180 s
+    lengths = exact.chunk_us(np.array([0, 1]), np.ones(2), np.zeros(2, dtype=np.bool_))
+    np.testing.assert_array_equal(lengths, [116 * HOUR_US // 100, 174 * HOUR_US])
+
+
+def test_whole_slots_round_a_chunk_up_and_microseconds_do_not() -> None:
+    # J1 in the cloud: 20 x 58 x 3.6 = 4176 s = 1.16 slots; J2: 30 x 58 x 180 = 313,200 s = 87 slots exactly.
+    assert truth(1).chunk_us(J1, PLAIN_SPEED, CLOUD).tolist() == [4176 * US_PER_S]
+    assert truth(HOUR_US).chunk_us(J1, PLAIN_SPEED, CLOUD).tolist() == [2 * HOUR_US]
+    assert truth(HOUR_US).chunk_us(J2, PLAIN_SPEED, EDGE).tolist() == [87 * HOUR_US]
+
+
+def test_a_chunk_of_a_whole_number_of_slots_keeps_it_through_floating_point() -> None:
+    # 100 x 1 x 0.07 s is 7.000000000000001 s in floating point, and means 7 slots of a second.
+    seven = truth(US_PER_S, epochs=[100.0, 1.0], minibatches_per_chunk=[1.0, 1.0], minibatch_s=[0.07, 0.0])
+    assert seven.chunk_us(J1, PLAIN_SPEED, CLOUD).tolist() == [7 * US_PER_S]
+    assert seven.chunk_us(J2, PLAIN_SPEED, EDGE).tolist() == [0]
+
+
+@pytest.mark.parametrize(("grid_us", "on_grid_s"), [(1, 3601.5), (HOUR_US, 2 * 3600)])
+def test_an_instant_within_a_slot_is_rounded_up_to_the_next(grid_us: int, on_grid_s: float) -> None:
+    instants = np.array([3601_500_000, 2 * HOUR_US])
+    assert truth(grid_us).on_grid(instants).tolist() == [on_grid_s * US_PER_S, 2 * HOUR_US]

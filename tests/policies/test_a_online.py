@@ -14,7 +14,7 @@ from ray_sim.engine.kinds.chunked.increment_query import Offers
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.figures.chunked import DeadlineMisses
+from ray_sim.model.figures import DeadlineMisses
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import IntArray
 from ray_sim.policies.a_online import AOnline

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from ray_sim.engine.run import run_world
-from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import TrainingProfile
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
@@ -50,12 +49,6 @@ def test_on_slots_a_job_waits_for_the_next_one() -> None:
     # 40 steps: 30.3 of 10 / 4 + 0.8 s by 100 s, the others of 10 / 2 + 0.8 s by 156 s; then the second grows.
     assert result.jobs["finish_s"][0] == pytest.approx(100 + (40 - 100 / 3.3) * 5.8, abs=1e-5)
     assert workers(result, "J2", 200) == 4
-
-
-def test_slots_need_a_length() -> None:
-    world = elastic_world([0], [profile()], [8])
-    with pytest.raises(InvalidScenarioError, match=r"dorm decides on slots.*slot_s=600, or set -p when"):
-        run_world(world, create_policy("dorm", {"when": "slot"}))
 
 
 def test_bounds_that_cannot_be_met_are_raised_and_counted() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
-from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
@@ -91,13 +90,6 @@ def test_a_pool_gives_what_no_server_holds() -> None:
         assert held(result, "J2", 0) == [("s1", "worker", 1), ("s1", "ps", 1)]
     # Both end at once, so there is one round.
     assert (plain.summary.policy_counts, pooled.summary.policy_counts) == (None, {"unplaced_bundles": 1})
-
-
-def test_slots_need_a_length() -> None:
-    world = elastic_world([0], [profile()], [4])
-    with pytest.raises(InvalidScenarioError, match=r"slot_s=600, or set -p when=event"):
-        run_world(world, create_policy("drf"))
-    assert run_world(world, create_policy("drf", {"when": "event"})).summary.completed == 1
 
 
 def test_partitions_are_shared_apart() -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
-from ray_sim.model.availability import Availability
-from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.cluster import Availability
 from ray_sim.model.job import TrainingProfile
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
@@ -63,12 +61,6 @@ def test_or_is_decided_at_once() -> None:
     assert [(job, time_s) for job, time_s, *_ in starts(result)][::2] == [("J1", 0), ("J2", 10), ("J3", 216)]
     without = run_world(elastic_world(submit_s, jobs, [4]), create_policy("tetris", {"when": "event"}))
     assert without.events.equals(result.events)
-
-
-def test_slots_need_a_length() -> None:
-    world = elastic_world([0], [profile()], [4])
-    with pytest.raises(InvalidScenarioError, match=r"tetris decides on slots.*slot_s=600, or set -p when"):
-        run_world(world, create_policy("tetris"))
 
 
 def test_a_run_ends_where_a_job_waits_for_a_server_that_never_comes_back() -> None:

@@ -12,9 +12,8 @@ from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.experiments.inputs.training_file import load_training_draws
-from ray_sim.model.cluster import Cluster
+from ray_sim.model.cluster import Cluster, LinkChanges
 from ray_sim.model.job import TrainingProfile, UtilityProfile
-from ray_sim.model.links import LinkChanges
 from tests.training import profile, together
 from tests.worlds import Change, Job, availability, cluster_of, job_table
 from workloads.job_table import frame_to_table

@@ -17,7 +17,7 @@ from ray_sim.experiments.results.result_files import read_manifest, read_table
 from ray_sim.experiments.results.stored_runs import FoundRun, find_runs
 from ray_sim.experiments.scenario import Scenario, parse_scenario
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.figures.announced import AnnouncedFigures
+from ray_sim.model.figures import AnnouncedFigures
 from ray_sim.model.result import Summary
 from ray_sim.model.statement import NANO
 from ray_sim.model.units import US_PER_S, FloatArray

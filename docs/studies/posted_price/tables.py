@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ray_sim.model.figures.announced import AnnouncedFigures
+from ray_sim.model.figures import AnnouncedFigures
 from ray_sim.reports.statistics import mean_interval
 from runs import Run, read_runs
 

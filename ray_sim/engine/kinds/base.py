@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ray_sim.engine.run_core import RunCore
     from ray_sim.engine.view import View
     from ray_sim.engine.world import World
-    from ray_sim.model.figures.base import KindFigures
+    from ray_sim.model.figures import KindFigures
     from ray_sim.model.result import UtilityCertificate
     from ray_sim.model.streams import Streams
 

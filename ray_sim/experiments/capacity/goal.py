@@ -13,7 +13,7 @@ import numpy as np
 
 from ray_sim.experiments.results.result_files import read_summary, read_table
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
-from ray_sim.model.figures.registry import all_figures
+from ray_sim.model.figures import all_figures
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import JobStatus, Summary
 from ray_sim.model.text import number_of

@@ -12,10 +12,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from ray_sim.model.availability import Availability
-from ray_sim.model.cluster import Cluster
+from ray_sim.model.cluster import Availability, Cluster, LinkChanges
 from ray_sim.model.errors import InvalidClusterError, InvalidScenarioError, problems_text
-from ray_sim.model.links import LinkChanges
 from ray_sim.model.streams import Streams
 from ray_sim.model.text import number_of
 from ray_sim.model.units import MAX_TIME_S, US_PER_S, BoolArray, IntArray, seconds_to_us

@@ -18,8 +18,7 @@ import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from ray_sim.model.errors import InvalidInputError
-from ray_sim.model.figures.base import KindFigures
-from ray_sim.model.figures.registry import FIGURES, all_figures, class_of
+from ray_sim.model.figures import FIGURES, KindFigures, all_figures, class_of
 from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, RunResult, Summary
 from workloads.sources import require_regular
 

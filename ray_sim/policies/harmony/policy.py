@@ -17,8 +17,7 @@ from ray_sim.model.units import NEVER_US
 from ray_sim.policies.harmony.architecture import STATE
 from ray_sim.policies.harmony.checkpoint import Header, parse_checkpoint
 from ray_sim.policies.harmony.network import PolicyNetwork
-from ray_sim.policies.task_placement.gangs import NEVER_FIT
-from ray_sim.policies.task_placement.load_balance import LoadBalance
+from ray_sim.policies.task_placement.gangs import NEVER_FIT, LoadBalance
 from ray_sim.policy_api import (
     Decision,
     ElasticContext,

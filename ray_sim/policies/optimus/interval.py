@@ -8,9 +8,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
-from ray_sim.policies.optimus.allocation import Normalise, costs, marginal_gains
-from ray_sim.policies.optimus.allocation_kernels import Claims, steps_per_s
-from ray_sim.policies.optimus.baseline_allocations import drf_tasks, tetris_tasks
+from ray_sim.policies.optimus.allocation import (
+    Claims,
+    Normalise,
+    costs,
+    drf_tasks,
+    marginal_gains,
+    steps_per_s,
+    tetris_tasks,
+)
 from ray_sim.policies.optimus.placement import dominant_shares, place, scarcest_resource
 from ray_sim.policy_api import WORKER, PlacementTable
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
-from ray_sim.policies.optimus.allocation_kernels import TERMS
+from ray_sim.policies.optimus.allocation import TERMS
 from ray_sim.policies.optimus.speed_fit import Speeds, fitted_times, trial_pairs
 
 MEMORY = 16

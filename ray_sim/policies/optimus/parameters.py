@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ray_sim.policies.optimus.placement import RULES
-from ray_sim.policies.shared.block_rule_option import PARAMETER_BLOCKS
+from ray_sim.policies.shared.elastic_options import PARAMETER_BLOCKS
 from ray_sim.policy_api import Parameter
 
 PARAMETERS: tuple[Parameter, ...] = (

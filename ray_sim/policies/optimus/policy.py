@@ -19,8 +19,7 @@ from ray_sim.model.units import (
     IntArray,
     seconds_to_us,
 )
-from ray_sim.policies.optimus.allocation import Normalise
-from ray_sim.policies.optimus.allocation_kernels import Claims, steps_per_s
+from ray_sim.policies.optimus.allocation import Claims, Normalise, steps_per_s
 from ray_sim.policies.optimus.interval import (
     Choices,
     IntervalJobs,
@@ -39,7 +38,7 @@ from ray_sim.policies.optimus.knowledge import (
 )
 from ray_sim.policies.optimus.loss_fit import LEAST_POINTS, epochs_left, fitted_curves
 from ray_sim.policies.optimus.parameters import PARAMETERS
-from ray_sim.policies.optimus.trials import TrialRuns
+from ray_sim.policies.optimus.speed_fit import TrialRuns
 from ray_sim.policy_api import (
     NO_JOBS,
     WORKER,

@@ -15,7 +15,6 @@ revealed at arrival; the construction is ours, and nothing is proven of its rati
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,10 +26,11 @@ from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, RunFai
 from ray_sim.model.outlook import parse_outlooks
 from ray_sim.model.statement import NANO
 from ray_sim.model.units import BoolArray, FloatArray, IntArray, seconds_to_us
-from ray_sim.model.value_function import parse_values
+from ray_sim.model.value_function import parse_value
 from ray_sim.policies.posted_price.menu import LARGEST_PRICE, Menu, RelaxedCapacity
 from ray_sim.policies.posted_price.planner import PlannedJob, planned_job
 from ray_sim.policy_api import Statements, statements_in_rounds
+from ray_sim.solvers.linear_programme import linear_optimum
 
 MOST_VARIABLES = 200_000
 """Largest number of types x points x starts; the solver takes about fifteen seconds of CPU time then."""
@@ -164,8 +164,7 @@ def _solve(mass: FloatArray, starts: _Starts, capacity: float, horizon: int, uni
     A variable for the load y of each round makes the matrix sparse: y[tau] - y[tau - 1] is what starts at tau
     minus what ends. The price of a round is the dual of y <= 1.
     """
-    from scipy.optimize import linprog  # slow to import
-    from scipy.sparse import coo_array
+    from scipy.sparse import coo_array  # slow to import
 
     n, number = len(starts.point), np.arange(len(starts.point))
     rounds, share = np.arange(horizon), starts.concurrency / capacity
@@ -180,19 +179,15 @@ def _solve(mass: FloatArray, starts: _Starts, capacity: float, horizon: int, uni
     loads = coo_array((entry, (row, column)), shape=(horizon, n + horizon))
     once = coo_array((np.ones(n), (starts.point, number)), shape=(len(mass), n + horizon))
     upper = np.concatenate([np.full(n, np.inf), np.ones(horizon)])
-    with warnings.catch_warnings():
-        # SciPy passes threads and random_seed on to HiGHS, with a warning.
-        warnings.simplefilter("ignore")
-        result = linprog(  # type: ignore[call-overload]  # its types lack sparse matrices and these options
-            np.concatenate([-starts.value / unit, np.zeros(horizon)]),
-            A_ub=once.tocsr(),
-            b_ub=mass,
-            A_eq=loads.tocsr(),
-            b_eq=np.zeros(horizon),
-            bounds=np.stack([np.zeros(n + horizon), upper], axis=1),
-            method="highs-ipm",
-            options={"threads": 1, "random_seed": 0},
-        )
+    result = linear_optimum(
+        np.concatenate([-starts.value / unit, np.zeros(horizon)]),
+        A_ub=once.tocsr(),
+        b_ub=mass,
+        A_eq=loads.tocsr(),
+        b_eq=np.zeros(horizon),
+        bounds=np.stack([np.zeros(n + horizon), upper], axis=1),
+        method="highs-ipm",
+    )
     if result.status != 0:
         why = "it refuses one thread in a process in which something has made it use several"
         raise RunFailedError(f"menu=expected: HiGHS did not solve it: {result.message}; {why}")
@@ -275,7 +270,7 @@ def read_prior(path: Path, slot_us: int, signal: str) -> Statements:
             f"in {len(told)} jobs: draw them by `ray-sim enrich --profile announced`"
         )
     try:
-        values, outlooks = parse_values(told["value"]), parse_outlooks(told["outlook"])
+        values, outlooks = tuple(map(parse_value, told["value"])), parse_outlooks(told["outlook"])
     except ValueError as error:
         raise InvalidInputError(f"{source}: {error}") from error
     birth_us = seconds_to_us(told["birth_s"].to_numpy())

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I64
-from ray_sim.kernels.handle import handle
 from ray_sim.model.quotes import Quotes, Refusal
 from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
@@ -48,19 +44,6 @@ class PlanBook:
             "launched": self.start,
             "until": self._until,
         }
-        self._points: PlannedPoints = handle(
-            PlannedPoints(
-                statements.birth.copy(),
-                statements.outlook_row.copy(),
-                statements.outlooks.ptr.copy(),
-                statements.outlooks.arrival.copy(),
-                statements.outlooks.duration.copy(),
-                statements.outlooks.signal.copy(),
-                self._ptr,
-                self._made.start,
-                self._made.price,
-            )
-        )
         self._planned = 0
         """Jobs 0 .. planned - 1 have been submitted."""
         self._overrun: IntArray = np.zeros((4, 0), dtype=np.int64)
@@ -92,8 +75,19 @@ class PlanBook:
     def come(self, jobs: IntArray, now: int, signals: IntArray) -> IntArray:
         """Starts of jobs that come now with these signals, (k,) each; `NEVER_ROUND` for none."""
         self._arrival[jobs], self._signal[jobs] = now, signals
-        find_starts(self._points, jobs, now, signals, self.start, self._until)
+        for job in jobs.tolist():
+            duration, place = self._told(job)
+            start = int(self._made.start[place].min(initial=NEVER_ROUND))
+            self.start[job] = start
+            self._until[job] = 0 if start == NEVER_ROUND else start + int(duration.max())
         return self.start[jobs]
+
+    def _told(self, job: int) -> tuple[IntArray, IntArray]:
+        """Durations that a job reported for the arrival and the signal that came; their places in plans."""
+        outlooks, points = self._statements.outlooks, self._statements.points(job)
+        after = self._arrival[job] - self._statements.birth[job]
+        same = (outlooks.arrival[points] == after) & (outlooks.signal[points] == self._signal[job])
+        return outlooks.duration[points][same], self._ptr[job] + np.flatnonzero(same)
 
     def run_on(self, running: IntArray, now: int) -> None:
         """Book jobs that have outlasted their reports up to D_m, as certain."""
@@ -106,13 +100,16 @@ class PlanBook:
 
     def prices(self, jobs: IntArray, now: int) -> IntArray:
         """(k,) payments of jobs that complete now, in 1e-9: what each ran at the prices of its birth."""
-        price = np.empty(len(jobs), dtype=np.int64)
-        find_prices(self._points, jobs, now, self._arrival, self._signal, self.start, price)
-        for i in np.flatnonzero(price < 0).tolist():
-            job, first = int(jobs[i]), int(self.start[jobs[i]])
-            nodes = int(self._statements.concurrency[job])
-            price[i] = nodes * int(self.menu_at_birth(job, first, now - first)[0].sum())
-        return price
+        return np.array([self._price(job, now) for job in jobs.tolist()], dtype=np.int64)
+
+    def _price(self, job: int, now: int) -> int:
+        start = int(self.start[job])
+        duration, place = self._told(job)
+        reported = place[duration == now - start]
+        if len(reported):
+            return int(self._made.price[reported[0]])
+        nodes = int(self._statements.concurrency[job])
+        return nodes * int(self.menu_at_birth(job, start, now - start)[0].sum())
 
     def quotes(self, arrival: IntArray, signal: IntArray) -> Quotes:
         """Offers to jobs at their births for these arrivals and signals, (J,) each."""
@@ -185,74 +182,10 @@ class PlanBook:
         self._planned, self.worth_nano, self.below_price = state["scalars"].tolist()
 
 
-class PlannedPoints(NamedTuple):
-    """Reports of J jobs and their plans. Point k of job j is ``ptr[j] + k``, and ``of_row[row[j]] + k``."""
-
-    birth: I64
-    """(J,) rounds."""
-    row: I64
-    """(J,) distribution of each job."""
-    of_row: I64
-    """(O + 1,) first point of each distribution."""
-    arrival: I64
-    """(n,) rounds after the birth, by point of a distribution, as the next two."""
-    duration: I64
-    signal: I64
-    ptr: I64
-    """(J + 1,) first point of each job."""
-    start: I64
-    """By point of a job, as the next: absolute round, `NEVER_ROUND` where it is not launched."""
-    price: I64
-    """Nano."""
-
-
-@kernel
-def find_starts(points: PlannedPoints, jobs: I64, now: int, signals: I64, start: I64, until: I64) -> None:
-    """Look up starts of jobs, (k,), that come now with these signals; O(points of a job) each.
-
-    ``start``, (J,), gets the start of each, `NEVER_ROUND` if it has none; ``until``, (J,), the round in which
-    the longest duration ends that it reported for this arrival and signal.
-    """
-    for i in range(len(jobs)):
-        job = jobs[i]
-        start[job] = NEVER_ROUND
-        until[job] = 0
-        first = points.of_row[points.row[job]]
-        for k in range(points.of_row[points.row[job] + 1] - first):
-            here = points.arrival[first + k] == now - points.birth[job]
-            planned = points.start[points.ptr[job] + k]
-            if here and points.signal[first + k] == signals[i] and planned != NEVER_ROUND:
-                start[job] = planned
-                until[job] = max(until[job], start[job] + points.duration[first + k])
-
-
-@kernel
-def find_prices(
-    points: PlannedPoints, jobs: I64, now: int, arrival: I64, signal: I64, start: I64, price: I64
-) -> None:
-    """Write ``price``, (k,) nano, of jobs that complete now; -1 where a job did not report this duration.
-
-    ``arrival``, ``signal`` and ``start``, (J,), are as jobs came and started. O(points of a job) each.
-    """
-    for i in range(len(jobs)):
-        job = jobs[i]
-        price[i] = -1
-        first = points.of_row[points.row[job]]
-        for k in range(points.of_row[points.row[job] + 1] - first):
-            here = points.arrival[first + k] == arrival[job] - points.birth[job]
-            same_signal = points.signal[first + k] == signal[job]
-            if here and same_signal and points.duration[first + k] == now - start[job]:
-                price[i] = points.price[points.ptr[job] + k]
-
-
-@kernel
 def value_plan(job: PlannedJob, made: Launch, horizon: int) -> tuple[float, bool]:
     """Return the expected value of a plan in nano, and whether it pays more than the value of a point."""
-    worth, below = 0.0, False
-    for k in range(len(made.start)):
-        if made.start[k] <= horizon - job.duration[k]:
-            delay = made.start[k] + job.duration[k] - job.birth
-            value = job.values[delay] if delay < len(job.values) else 0
-            worth += job.probability[k] * value
-            below = below or value < made.price[k]
-    return worth, below
+    in_time = made.start <= horizon - job.duration
+    delay = made.start[in_time] + job.duration[in_time] - job.birth
+    value = job.values[np.minimum(delay, len(job.values) - 1)]  # the last is 0, as later ones
+    worth = sum((job.probability[in_time] * value).tolist(), 0.0)  # NumPy's order of additions may differ
+    return worth, bool((value < made.price[in_time]).any())

@@ -1,26 +1,32 @@
-"""Allocation by bundles: some workers and their parameter server on one server."""
+"""Allocation by bundles of some workers and their parameter server on one server: drf, tetris and dorm."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.kernels.core.arrays import Changes
+from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.core.arrays import I64, PARAMETER_SERVER, WORKER, Changes
 from ray_sim.kernels.core.feasibility import MOST_TASKS
+from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.model.units import NEVER_US, FloatArray, IntArray
-from ray_sim.policies.shared.bundle_rows import write_rows
+from ray_sim.policies.shared.elastic_options import deciding_slot_us, waits_for_slot
 from ray_sim.policy_api import (
     ALL_REDUCE,
-    PARAMETER_SERVER,
-    WORKER,
     Decision,
+    ElasticContext,
+    ElasticPolicy,
+    ElasticView,
     Parameter,
     PolicyContext,
-    Rows,
     State,
+    Streams,
     View,
+    Wake,
     allocation_changes,
     keeping_places,
 )
@@ -134,6 +140,47 @@ def bundle_bound(demand: IntArray, most: IntArray, total: IntArray) -> int:
     return free + min(int(most[some].sum()), int(offered.sum() / share.min(initial=1.0, where=some)) + 1)
 
 
+class BundlePolicy(ElasticPolicy):
+    """Shares all servers anew among all jobs by bundles, at slot boundaries or at once."""
+
+    wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
+
+    def __init__(
+        self, when: str, parameter_blocks: str, cap: str = "asked", most_workers: int | None = None
+    ) -> None:
+        self._when = when
+        self.parameter_blocks = parameter_blocks
+        self._cap = cap
+        self._most_workers = most_workers
+
+    def start(self, world: ElasticContext, streams: Streams) -> None:
+        """Compute the bundles.
+
+        Raises
+        ------
+        InvalidScenarioError : when=slot in a world without slots
+        """
+        self._world = world
+        self._slot_us = deciding_slot_us(self.name, self._when, world)
+        limit = worker_limit(world, self._cap, self._most_workers)
+        self._reallocation = Reallocation(world, bundles(world, limit))
+
+    def decide(self, view: ElasticView) -> Decision:
+        """Share all servers among all jobs; within a slot, ask to be called at its end."""
+        waits = waits_for_slot(view, self._slot_us)
+        if waits is not None:
+            return waits
+        return self._reallocation.decide(view, partial(self._share, view), self._review_us(view))
+
+    @abstractmethod
+    def _share(self, view: ElasticView, jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:
+        """Index in ``jobs`` and server of each bundle that is placed, from these servers empty."""
+
+    def _review_us(self, view: ElasticView) -> int:
+        """Time of the next decision while any job runs, without another event."""
+        return NEVER_US
+
+
 Share = Callable[[IntArray, IntArray], tuple[IntArray, IntArray]]
 """Place bundles of jobs on empty servers; returns the index in ``jobs`` and the server of each."""
 
@@ -198,3 +245,36 @@ class Reallocation:
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Forget the last question."""
         self._settled = ()
+
+
+@kernel
+def write_rows(placed: I64, servers: int, workers: I64, ps: I64, rows: Rows) -> int:
+    """Write the rows of n jobs in (server, role) order, and return their number; O(bundles + n).
+
+    Parameters
+    ----------
+    placed : number of the job x ``servers`` + server of each bundle, sorted
+    servers : S
+    workers, ps : (n,) tasks of each job's bundle
+    rows : set; it has room for two rows of each bundle
+    """
+    n, first, job = 0, 0, 0
+    rows.ptr[0] = 0
+    while first < len(placed):
+        end = first
+        while end < len(placed) and placed[end] == placed[first]:
+            end += 1
+        owner, server = placed[first] // servers, placed[first] % servers
+        while job < owner:
+            job += 1
+            rows.ptr[job] = n
+        for role in (WORKER, PARAMETER_SERVER):
+            tasks = (workers[owner] if role == WORKER else ps[owner]) * (end - first)
+            if tasks > 0:
+                rows.server[n], rows.role[n], rows.tasks[n] = server, role, tasks
+                n += 1
+        first = end
+    while job < len(workers):
+        job += 1
+        rows.ptr[job] = n
+    return n

@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 
 from ray_sim.model.units import BoolArray, IntArray
-from ray_sim.policies.shared.booked_plans import JOB, SERVER, WORKERS, BookedPlans
 from ray_sim.policies.shared.bundles import Bundles, bundles
 from ray_sim.policies.shared.jobs_in_slots import JobsInSlots
+from ray_sim.policies.shared.sold_plans import JOB, SERVER, WORKERS, BookedPlans
 from ray_sim.policy_api import ElasticContext
 from ray_sim.solvers.planning.market import SlotPlan
 from ray_sim.solvers.planning.slot_job import SlotJob

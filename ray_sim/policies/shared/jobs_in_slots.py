@@ -10,7 +10,7 @@ from ray_sim.kernels.core.feasibility import MOST_TASKS
 from ray_sim.model.job import Exchange, TrainingProfile, UtilityProfile
 from ray_sim.model.units import US_PER_S, IntArray, tolerant_ceils
 from ray_sim.model.utility import arrival_slot
-from ray_sim.policies.shared.booked_plans import BookedPlans
+from ray_sim.policies.shared.sold_plans import BookedPlans
 from ray_sim.policy_api import ElasticContext, JobColumns
 from ray_sim.solvers.planning.market import SlotPlan
 from ray_sim.solvers.planning.slot_job import SampleTimes, SlotJob, slot_job

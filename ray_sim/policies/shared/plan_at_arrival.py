@@ -6,6 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -13,8 +14,6 @@ import numpy as np
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import Exchange
 from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, US_PER_S, FloatArray, IntArray
-from ray_sim.policies.shared.booked_plans import JOB, SERVER, SLOT, BookedPlans
-from ray_sim.policies.shared.declared_ranges import DeclaredRanges
 from ray_sim.policies.shared.idle_capacity import IdleCapacity
 from ray_sim.policies.shared.jobs_in_slots import JobsInSlots
 from ray_sim.policies.shared.plan_objectives import PlanObjectives
@@ -25,9 +24,8 @@ from ray_sim.policies.shared.plan_warnings import (
     short_plan_warning,
     slowing_warning,
 )
-from ray_sim.policies.shared.planning_parameters import OPTIONS, PRICE_SPAN
-from ray_sim.policies.shared.priced_servers import PricedServers, SoldPlans
-from ray_sim.policies.shared.refusals import refusal
+from ray_sim.policies.shared.planning_parameters import OPTIONS, PRICE_SPAN, DeclaredRanges
+from ray_sim.policies.shared.sold_plans import JOB, SERVER, SLOT, BookedPlans, PricedServers, SoldPlans
 from ray_sim.policy_api import (
     WHOLE_TRACE,
     Decision,
@@ -41,8 +39,7 @@ from ray_sim.policy_api import (
     allocation_changes,
     within,
 )
-from ray_sim.solvers.planning.market import Market
-from ray_sim.solvers.planning.prices import Constants, MarketCapacity
+from ray_sim.solvers.planning.market import Constants, Market, MarketCapacity
 from ray_sim.solvers.planning.schedule import Infeasible, NotWorthIt, Obstacle, Outcome, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
 
@@ -52,11 +49,22 @@ NEXT_TO_NOTHING = 0.01
 NO_ROOM = Infeasible(Obstacle.ROOM)
 
 
+def refusal(outcome: Infeasible | NotWorthIt) -> str:
+    """Reason for which a job is rejected at its arrival.
+
+    ``price``: its best schedule costs at least its utility. ``infeasible``: it cannot complete by the horizon
+    with the free capacity. ``solver``: no schedule was found, but one may exist.
+    """
+    if isinstance(outcome, NotWorthIt):
+        return "price"
+    return "solver" if outcome.obstacle is Obstacle.COARSE_PARTS else "infeasible"
+
+
 class Planned(ElasticPolicy):
     """Plan each job once, at arrival, over all slots up to the horizon.
 
-    A subclass opens markets and finds the best plan at their prices. Loads and prices stay as sold, whatever
-    becomes of the job, unless a plan is taken back.
+    A subclass says which servers are one market and finds the best plan at the prices of markets. Loads and
+    prices stay as sold, whatever becomes of the job, unless a plan is taken back.
     """
 
     parameters: ClassVar[tuple[Parameter, ...]] = OPTIONS
@@ -133,13 +141,32 @@ class Planned(ElasticPolicy):
         """Jobs of the run as they are planned."""
         return JobsInSlots(self._world, self._slot_us, self._slots, by_world=self._by_world)
 
-    @abstractmethod
-    def _open(self) -> Sequence[PricedServers]:
-        """Open empty markets on sets of servers that do not overlap."""
+    def _open(self) -> list[PricedServers]:
+        """Open empty markets in each partition that has jobs that can end with utility."""
+        self._markets_in: dict[int, slice] = {}
+        """Markets of each partition that has any."""
+        markets: list[PricedServers] = []
+        for partition in np.unique(self._world.server_partition).tolist():
+            sets = self._sets_of_servers(partition)
+            capacity = [self._world.cluster.capacity[servers] for servers in sets]
+            clusters = [MarketCapacity(quanta, self._quanta_per_unit) for quanta in capacity]
+            if any(cluster.units <= 0 for cluster in clusters):
+                continue
+            if constants := self._constants(partition, clusters):
+                self._markets_in[partition] = slice(len(markets), len(markets) + len(sets))
+                markets += [
+                    PricedServers(servers, Market.empty(cluster, prices, self._slots))
+                    for servers, cluster, prices in zip(sets, clusters, constants, strict=True)
+                ]
+        return markets
 
-    def _market(self, servers: IntArray, cluster: MarketCapacity, constants: Constants) -> PricedServers:
-        """Open an empty market on these servers."""
-        return PricedServers(servers, Market.empty(cluster, constants, self._slots))
+    @abstractmethod
+    def _sets_of_servers(self, partition: int) -> list[IntArray]:
+        """Servers of each market of a partition; where roles are apart, those for workers first."""
+
+    @abstractmethod
+    def _constants(self, partition: int, clusters: list[MarketCapacity]) -> list[Constants]:
+        """Lowest and highest prices of the markets of a partition; none if no job counts."""
 
     def _counted_jobs(self, partition: int, ends_alone: Callable[[SlotJob], bool]) -> list[SlotJob]:
         """Jobs of a partition that set its prices: those that can end alone and have utility then."""
@@ -148,15 +175,12 @@ class Planned(ElasticPolicy):
         return counted
 
     @abstractmethod
-    def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Outcome:
-        """Find the schedule, with servers of the run, that has the largest positive payoff at these prices.
+    def _best_plan(self, job: SlotJob, markets: Sequence[Market]) -> Outcome:
+        """Find the schedule that has the largest positive payoff at the prices of its partition's markets.
 
-        The caller carries it out; this method sells nothing.
+        Its servers are numbered from 0, market after market. The caller carries it out; this method sells
+        nothing.
         """
-
-    @abstractmethod
-    def _markets_of(self, job: SlotJob) -> tuple[PricedServers, PricedServers]:
-        """Return the markets of the workers and of the parameter servers of a job that has markets."""
 
     def decide(self, view: ElasticView) -> Decision:
         """Plan arriving, failed and unfinished jobs, then place every job as planned for this slot."""
@@ -201,7 +225,7 @@ class Planned(ElasticPolicy):
             if planned is not None:
                 self._note(planned, outcome)
             if not isinstance(outcome, Schedule):
-                refused[job] = str(reason := refusal(outcome))
+                refused[job] = reason = refusal(outcome)
                 self._counted[f"refused_{reason}"] += 1
             if self._records:
                 costs = sum(priced.market.dual for priced in self._sold.markets)
@@ -221,10 +245,11 @@ class Planned(ElasticPolicy):
 
     def _least_cost(self, job: SlotJob) -> float:
         """Cost of all work of a job at the lowest prices, in fractions of tasks."""
+        markets = self._sold.markets[self._markets_in[self._jobs.partition_of(job.number)]]
         demands = (job.worker_demand, job.ps_demand / job.workers_per_ps)
         price = sum(
             priced.market.constants.lowest * float((demand / self._quanta_per_unit).sum())
-            for priced, demand in zip(self._markets_of(job), demands, strict=True)
+            for priced, demand in zip((markets[0], markets[-1]), demands, strict=True)
         )
         return job.samples * job.fastest * price
 
@@ -232,12 +257,18 @@ class Planned(ElasticPolicy):
         """Sell the best plan of a job from now on, or return the reason why there is none."""
         if self._jobs.training.exchange[job.number] == Exchange.ALL_REDUCE:
             return NO_ROOM  # the model has no form for jobs without parameter servers
-        markets = self._sold.markets
+        here = self._markets_in.get(self._jobs.partition_of(job.number))
+        if here is None:
+            return NO_ROOM
+        markets = self._sold.markets[here]
         if self._replans:
             markets = [priced.without(view.available, slot) for priced in markets]
-        found = self._best_plan(job, markets)
-        if isinstance(found, Schedule):
-            self._sold.sell(job, found.plan)
+        found = self._best_plan(job, [priced.market for priced in markets])
+        if not isinstance(found, Schedule):
+            return found
+        servers = np.concatenate([priced.servers for priced in markets])
+        found = replace(found, plan=replace(found.plan, server=servers[found.plan.server]))
+        self._sold.sell(job, found.plan)
         return found
 
     def counts(self) -> dict[str, int]:

@@ -9,9 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from ray_sim.model.units import BoolArray, IntArray
-from ray_sim.policies.shared.booked_plans import JOB, SERVER
 from ray_sim.policies.shared.jobs_in_slots import JobsInSlots
-from ray_sim.policies.shared.priced_servers import SoldPlans
+from ray_sim.policies.shared.sold_plans import JOB, SERVER, SoldPlans
 from ray_sim.policy_api import ElasticView
 from ray_sim.solvers.planning.schedule import Outcome, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob

@@ -1,4 +1,7 @@
-"""Base class: whole gangs of workers and parameter servers, each task on the server of the best score."""
+"""Whole gangs of workers and parameter servers, each task on the server of the best score.
+
+The policies load_balance and tetris_packing; those of `least_interference` predict slowdowns.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,15 @@ import numpy as np
 
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
-from ray_sim.policies.shared.block_rule_option import PARAMETER_BLOCKS
-from ray_sim.policies.task_placement.placement_kernels import Gangs, Servers, fit_alone, place_gangs
+from ray_sim.policies.shared.elastic_options import PARAMETER_BLOCKS
+from ray_sim.policies.task_placement.placement_kernels import (
+    LEAST_LEFT,
+    LEAST_LOADED,
+    Gangs,
+    Servers,
+    fit_alone,
+    place_gangs,
+)
 from ray_sim.policy_api import (
     Decision,
     ElasticContext,
@@ -112,3 +122,29 @@ class TaskPlacement(ElasticPolicy):
         return Gangs(
             of_job.gang[jobs], of_job.role_demand[jobs], of_job.partition[jobs], self.job_types(jobs)
         )
+
+
+class LoadBalance(TaskPlacement):
+    """Place each task of a gang on the server with the least sum over resources of used / capacity.
+
+    Source: a baseline of Bao et al., Deep Learning-based Job Placement in Distributed Machine Learning
+    Clusters, INFOCOM 2019.
+    """
+
+    name: ClassVar[str] = "load_balance"
+    section: ClassVar[str] = "docs/models/baselines.md#gangs-placed-task-by-task (Bao et al., INFOCOM 2019)"
+    summary: ClassVar[str] = "fixed gangs, each task on the least loaded server"
+    rule: int = LEAST_LOADED
+
+
+class TetrisPacking(TaskPlacement):
+    """Place each task of a gang on the server with the least sum over resources of free / capacity.
+
+    Source: a baseline of Bao et al., Deep Learning-based Job Placement in Distributed Machine Learning
+    Clusters, INFOCOM 2019.
+    """
+
+    name: ClassVar[str] = "tetris_packing"
+    section: ClassVar[str] = "docs/models/baselines.md#gangs-placed-task-by-task (Bao et al., INFOCOM 2019)"
+    summary: ClassVar[str] = "fixed gangs, each task on the fullest server where it fits (Tetris in Harmony)"
+    rule: int = LEAST_LEFT

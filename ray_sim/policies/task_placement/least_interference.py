@@ -13,7 +13,7 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.slowdown_coefficients import SlowdownCoefficients, parse_coefficients
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.policies.shared.block_rule_option import PARAMETER_BLOCKS
+from ray_sim.policies.shared.elastic_options import PARAMETER_BLOCKS
 from ray_sim.policies.task_placement.gangs import TaskPlacement
 from ray_sim.policies.task_placement.placement_kernels import (
     LEAST_SLOWED,

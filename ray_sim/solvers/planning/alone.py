@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ray_sim.model.units import IntArray, tolerant_ceil
-from ray_sim.solvers.planning.prices import MarketCapacity
+from ray_sim.solvers.planning.market import MarketCapacity
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 

@@ -19,8 +19,7 @@ import numpy as np
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import FloatArray, IntArray, tolerant_ceil, tolerant_ceils
-from ray_sim.solvers.planning.market import Market
-from ray_sim.solvers.planning.prices import UTILITY_FLOOR, Constants, MarketCapacity, price_range
+from ray_sim.solvers.planning.market import UTILITY_FLOOR, Constants, Market, MarketCapacity, price_range
 from ray_sim.solvers.planning.schedule import (
     Infeasible,
     Obstacle,
@@ -109,7 +108,7 @@ def _places(demand: IntArray, capacity: IntArray, most: int) -> int:
 
 
 def best_schedule(job: SlotJob, sides: Sides, quanta: int) -> Outcome:
-    """Find the schedule with the largest payoff, in equal parts of work; the earliest end of equals.
+    """Find the schedule of the highest payoff, with the work in equal parts; ties: the earliest end.
 
     The schedule is trimmed. Its servers are numbered from 0: those for workers first, then those for
     parameter servers.

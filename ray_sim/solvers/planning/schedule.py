@@ -114,7 +114,7 @@ class Planning:
 
 
 def best_schedule(job: SlotJob, market: Market, planning: Planning, streams: Streams) -> Outcome:
-    """Find the schedule with the largest payoff in the search space; the earliest end of equals.
+    """Find the schedule of the highest payoff in the search space; ties: the earliest end.
 
     The search maximises utility minus cost over the last slot, in whole parts. The result is trimmed, and
     returned if its payoff is positive.

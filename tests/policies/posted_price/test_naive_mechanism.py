@@ -1,4 +1,4 @@
-"""The slow mechanism: worked examples of the paper's model, single rounds and evictions, what it refuses."""
+"""The slow mechanism: examples 4.B and 4.C, single rounds and evictions, what it refuses."""
 
 from __future__ import annotations
 
@@ -13,81 +13,15 @@ from tests.policies.posted_price.naive_mechanism import (
     Job,
     Setting,
     Signal,
-    exponential_price,
     regret,
     run,
-    true_utility,
 )
 
 SIGNALS: tuple[Signal, ...] = ("none", "full", "partial")
-FAILED = ("evicted_running", "cancelled_due", "cancelled_early")
-SIXTEENTHS = 16
-"""Probabilities are multiples of 1 / 16, so that loads are whole 1e-9."""
 
 
 def at_half(_: int, __: int) -> int:
     return NANO // 2
-
-
-SMALL = Setting(nodes=5, rounds=6, eps=0.0, max_value=4.0, max_concurrency=1, max_rounds=2)
-"""Example 4.A: C' = 5, kappa = 4, L = 0.25, B = 17."""
-
-# ---------------------------------------------------------------- prices, and example 4.A
-
-
-@pytest.mark.parametrize(
-    ("booked", "price"), [(0, 0), (1, 0.2576), (1.5, 0.4734), (2, 0.7808), (3, 1.8430), (4, 4)]
-)
-def test_prices_of_example_a(booked: float, price: float) -> None:
-    found = exponential_price(round(booked * NANO), SMALL)
-    assert found is not None
-    assert round(found / NANO, 4) == price
-
-
-def test_the_price_reaches_h_at_kappa_and_a_node_more_is_sold_out() -> None:
-    assert exponential_price(4 * NANO, SMALL) == 4 * NANO
-    assert exponential_price(4 * NANO + 1, SMALL) is None
-
-
-def test_no_value_buys_a_sold_out_round() -> None:
-    """Two nodes are booked in round 0, and kappa = 1."""
-    setting = Setting(nodes=3, rounds=3, eps=0.0, max_value=9.0, max_concurrency=2, max_rounds=1)
-    first = job([(0, 1, 1.0)], (9, 9), concurrency=2)
-    fates = run([first, job([(0, 1, 1.0)], (999, 999)), job([(0, 1, 1.0)], (9, 9, 9))], setting).fates
-    assert fates[1].menu == (None, 0, 0)
-    assert [fate.plan[0, 1] for fate in fates] == [0, None, 1]
-
-
-def booked_before() -> list[Job]:
-    """Jobs that book rounds 1 and 2, and round 1."""
-    return [job([(1, 2, 1.0)], (9, 9, 9, 9)), job([(1, 1, 1.0)], (9, 9, 9))]
-
-
-TRUTH_A = job([(1, 1, 0.5), (1, 2, 0.5)], (4, 4, 4, 2))
-
-
-def test_plan_utility_and_booking_of_example_a() -> None:
-    outcome = run([*booked_before(), TRUTH_A], SMALL)
-    fate = outcome.fates[2]
-    prices = [price and round(price / NANO, 4) for price in fate.menu]
-    assert prices == [0, 0.7808, 0.2576, 0, 0, 0]
-    assert fate.plan == {(1, 1): 1, (1, 2): 1}
-    assert round(float(fate.utility) / NANO, 4) == 2.0904
-    assert outcome.booked == (0, 3 * NANO, 3 * NANO // 2, 0, 0, 0)
-    assert set(fate.failure.values()) == {0}
-    assert (fate.what, fate.start, fate.end) == ("completed", 1, 2)
-    assert round(fate.payment / NANO, 4) == 0.7808
-
-
-def test_the_misreport_of_example_a_starts_later_and_loses() -> None:
-    flat = replace(TRUTH_A, value=nano(4, 4, 4, 4))
-    lying = run([*booked_before(), flat], SMALL).fates[2]
-    honest = run([*booked_before(), TRUTH_A], SMALL).fates[2]
-    assert lying.plan == {(1, 1): 2, (1, 2): 1}
-    assert round(true_utility(TRUTH_A, flat, lying) / NANO, 4) == 1.7424
-    assert round(true_utility(TRUTH_A, TRUTH_A, honest) / NANO, 4) == 3.2192
-    (gain,) = regret(2, [flat], [*booked_before(), TRUTH_A], SMALL)
-    assert round(float(gain) / NANO, 4) == (1.7424 - 3.2192) / 2
 
 
 # ---------------------------------------------------------------- Examples 4.B and 4.C

@@ -1,4 +1,4 @@
-"""Properties of the slow mechanism on random instances: the Lemma by enumeration, bounds, truthfulness."""
+"""The Lemma and truthfulness of the slow mechanism, by enumeration on random instances."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,19 +14,15 @@ from ray_sim.model.streams import Streams
 from tests.policies.posted_price.naive_jobs import free, job, nano
 from tests.policies.posted_price.naive_mechanism import (
     NANO,
-    Fate,
     Job,
-    Outcome,
     Point,
     Prices,
     Setting,
     Signal,
-    bundle_price,
     history_before,
     realisations,
     regret,
     run,
-    signal_of,
 )
 from tests.proofs import instances
 
@@ -79,11 +74,6 @@ def random_instance(seed: int, jobs: int, most_points: int) -> tuple[list[Job], 
     return made, replace(setting, nodes=2), lambda now, _: prices[now]
 
 
-def random_outcomes(whole: int) -> list[tuple[list[Job], Setting, Prices | None, Outcome]]:
-    made = (random_instance(seed, jobs=5, most_points=3) for seed in range(instances(whole, 15)))
-    return [(jobs, setting, prices, run(jobs, setting, prices)) for jobs, setting, prices in made]
-
-
 def urgent(jobs: Sequence[Job], setting: Setting, nodes: int) -> tuple[list[Job], Setting]:
     """The same jobs on one node each, with no time to spare at their last reported finish: many may fail."""
     made = []
@@ -131,104 +121,6 @@ def failures_in_all_realisations(
                 mass[case] += probability
                 failed[case] += probability * (fate.what in FAILED)
     return estimates, {case: failed[case] / mass[case] for case in mass}
-
-
-def test_later_jobs_change_no_earlier_fate() -> None:
-    for jobs, setting, prices, outcome in random_outcomes(3000):
-        for kept in range(len(jobs)):
-            assert run(jobs[:kept], setting, prices).fates == outcome.fates[:kept]
-
-
-def test_no_more_is_booked_than_c_prime() -> None:
-    fullest = 0.0
-    for jobs, setting, prices, outcome in random_outcomes(3000):
-        if prices is None:
-            most = (1 - Fraction(setting.eps) / 10) * setting.nodes
-            assert all(Fraction(load, NANO) <= most for load in outcome.booked), jobs
-            fullest = max(fullest, *(load / NANO / float(most) for load in outcome.booked))
-    assert fullest > 0.4
-
-
-def amount(price: int | None) -> float:
-    return np.inf if price is None else price
-
-
-def test_menus_do_not_decrease_in_birth_concurrency_and_duration() -> None:
-    for _, setting, _, outcome in random_outcomes(3000):
-        menus = [fate.menu for fate in outcome.fates]
-        for earlier, later in pairwise(menus):
-            assert all(amount(a) <= amount(b) for a, b in zip(earlier, later, strict=True))
-        for start in range(setting.rounds):
-            prices = np.array(
-                [[amount(bundle_price(menus[-1], start, size, d)) for d in (1, 2, 3)] for size in (1, 2, 3)]
-            )
-            assert np.all(prices[1:] >= prices[:-1])
-            assert np.all(prices[:, 1:] >= prices[:, :-1])
-
-
-def test_no_deterministic_job_fails_where_all_fit_at_once() -> None:
-    """With a menu of zeros each finishes as early as it can, if that is worth anything."""
-    for seed in range(instances(2000, 8)):
-        jobs, setting, _ = random_instance(seed, jobs=5, most_points=1)
-        roomy = replace(setting, nodes=sum(one.concurrency for one in jobs))
-        for one, fate in zip(jobs, run(jobs, roomy, free).fates, strict=True):
-            assert set(fate.failure.values()) <= {0}
-            earliest = one.arrival + one.duration
-            best = one.worth(earliest) if earliest <= setting.rounds else 0
-            assert (one.worth(fate.end) if fate.what == "completed" else 0) == best
-            assert fate.utility == best
-
-
-def test_relaxed_welfare_is_utility_plus_revenue() -> None:
-    """Where E is 0: the relaxed problem knows no failure."""
-    for seed in range(instances(2000, 8)):
-        jobs, setting, prices = random_instance(seed, jobs=5, most_points=3)
-        setting = replace(setting, oracle="zero")
-        for one, fate in zip(jobs, run(jobs, setting, prices).fates, strict=True):
-            welfare, revenue = planned_totals(one, fate, setting)
-            assert welfare == fate.utility + revenue
-
-
-def planned_totals(one: Job, fate: Fate, setting: Setting) -> tuple[Fraction, Fraction]:
-    """Expected value and payment of a plan that never fails."""
-    value = payment = Fraction()
-    for arrival, duration, probability in one.points:
-        start = fate.plan[arrival, signal_of(duration, setting.signal)]
-        if start is not None:
-            price = bundle_price(fate.menu, start, one.concurrency, duration)
-            assert price is not None
-            value += Fraction(probability) * one.worth(start + duration)
-            payment += Fraction(probability) * price
-    return value, payment
-
-
-def test_only_completed_jobs_pay_and_by_the_menu_of_their_birth() -> None:
-    seen = set()
-    for jobs, _, _, outcome in random_outcomes(3000):
-        for one, fate in zip(jobs, outcome.fates, strict=True):
-            seen.add(fate.what)
-            if fate.what == "completed":
-                assert fate.start is not None
-                assert fate.start == fate.planned == fate.end - one.duration
-                assert fate.payment == bundle_price(fate.menu, fate.start, one.concurrency, one.duration)
-            else:
-                assert fate.payment == 0
-    assert {"completed", "not_launched"} < seen
-
-
-def test_a_higher_value_never_lowers_the_estimated_utility() -> None:
-    """A value raised pointwise; and a value scaled up keeps what is accepted."""
-    for seed in range(instances(3000, 5)):
-        jobs, setting, prices = random_instance(seed, jobs=4, most_points=3)
-        draw = Streams(seed).generator("naive-mechanism-raise")
-        *others, last = jobs
-        before = run(jobs, setting, prices).fates[-1]
-        extra = sorted(draw.integers(0, NANO, len(last.value)).tolist(), reverse=True)
-        raised = replace(last, value=tuple(a + b for a, b in zip(last.value, extra, strict=True)))
-        assert run([*others, raised], setting, prices).fates[-1].utility >= before.utility
-        scaled = replace(last, value=tuple(3 * a for a in last.value))
-        after = run([*others, scaled], setting, prices).fates[-1]
-        assert all(after.plan[group] is not None for group, at in before.plan.items() if at is not None)
 
 
 # ---------------------------------------------------------------- truthfulness

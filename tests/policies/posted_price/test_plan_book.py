@@ -1,68 +1,38 @@
-"""Plans looked up by arrival and signal, and by duration: against dictionaries."""
+"""Plans looked up by arrival, signal and duration, and what they are worth."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from hypothesis import given, settings
 
 from ray_sim.model.statement import NANO, NEVER_ROUND
-from ray_sim.policies.posted_price.plan_book import PlannedPoints, find_prices, find_starts, value_plan
-from ray_sim.policies.posted_price.planner import PlannedJob, new_launch
-from tests.kernels.by_hand import SEEDS, ints
-from tests.proofs import instances
+from ray_sim.policies.posted_price.menu import ExponentialPrices, RelaxedCapacity
+from ray_sim.policies.posted_price.plan_book import PlanBook, value_plan
+from ray_sim.policies.posted_price.planner import PlannedJob, new_launch, planned_job
+from tests.kernels.by_hand import ints
+from tests.policies.posted_price.random_jobs import Signal, job_of, statements_of
 
 
-class Point(NamedTuple):
-    """A point of a distribution, rounds after the birth, and its plan."""
+def test_one_signal_for_two_durations_one_that_is_not_launched_and_one_that_was_not_reported() -> None:
+    """Told two binary digits, job 1 runs 2 or 3 rounds; after 4, told three, it is worth nothing.
 
-    arrival: int
-    duration: int
-    signal: int
-    start: int
-    price: int
-
-
-def planned(births: list[int], points: list[list[Point]]) -> PlannedPoints:
-    """Jobs with a distribution of their own each."""
-    flat = ints([point for of_job in points for point in of_job]).reshape(-1, len(Point._fields))
-    ptr = ints(np.cumsum([0, *map(len, points)]))
-    columns = {name: flat[:, i].copy() for i, name in enumerate(Point._fields)}
-    return PlannedPoints(
-        birth=ints(births), row=np.arange(len(births)), of_row=ptr.copy(), ptr=ptr, **columns
-    )
-
-
-def starts(points: PlannedPoints, job: int, now: int, signal: int) -> tuple[int, int]:
-    """Start and latest end of a job that comes."""
-    start, until = np.full((2, len(points.birth)), -7)
-    find_starts(points, ints([job]), now, ints([signal]), start, until)
-    return int(start[job]), int(until[job])
-
-
-def price(points: PlannedPoints, job: int, now: int, arrival: int, signal: int, start: int) -> int:
-    """Price of a job that came and started as said and completes now."""
-    arrived, told, began = np.full((3, len(points.birth)), -7)
-    arrived[job], told[job], began[job] = arrival, signal, start
-    found = ints([0])
-    find_prices(points, ints([job]), now, arrived, told, began, found)
-    return int(found[0])
-
-
-def test_one_signal_for_two_durations_and_one_that_is_not_launched() -> None:
-    points = planned(
-        [0, 10],
-        [
-            [Point(0, 1, 0, 5, 9)],
-            [Point(2, 3, 0, 14, 50), Point(2, 5, 0, 14, 70), Point(2, 9, 1, NEVER_ROUND, 0)],
-        ],
-    )
-    assert starts(points, 1, 12, 0) == (14, 19)  # the longer of the two that the signal allows
-    assert starts(points, 1, 12, 1) == starts(points, 1, 11, 0) == (NEVER_ROUND, 0)
-    assert [price(points, 1, 14 + rounds, 12, 0, 14) for rounds in (3, 4, 5)] == [50, -1, 70]
-    assert price(points, 1, 23, 12, 0, 14) == -1  # 9 rounds were reported with another signal
-    assert starts(points, 0, 0, 0) == (5, 6)
+    Job 0 holds a node in rounds 12 to 15, so that each of them has a price.
+    """
+    first = job_of(0, 1, [8] * 20 + [0], {(12, 4): 1.0}, Signal.PARTIAL)
+    second = job_of(10, 1, [8] * 6 + [0], {(12, 2): 0.5, (12, 3): 0.25, (12, 4): 0.25}, Signal.PARTIAL)
+    statements = statements_of([first, second])
+    menu = ExponentialPrices(RelaxedCapacity(5, 1, 0.0, 30), most_duration=4, most_value=8.0)
+    book = PlanBook(statements, menu, "partial", 4)
+    book.make(0, planned_job(statements, 0), None)
+    price = int(menu.node_prices(12, 1)[0][0])
+    book.make(1, planned_job(statements, 1), None)
+    for now, signal in ((12, 3), (11, 2)):
+        assert book.come(ints([1]), now, ints([signal])).tolist() == [NEVER_ROUND]
+    assert book.come(ints([1]), 12, ints([2])).tolist() == [12]
+    assert book.state()["until"][1] == 12 + 3  # the longer of the two that the signal allows
+    assert price > 0
+    assert [book.prices(ints([1]), 12 + rounds).tolist() for rounds in (1, 2, 3, 4)] == [
+        [rounds * price] for rounds in (1, 2, 3, 4)
+    ]
 
 
 def test_the_value_of_a_plan_counts_what_is_launched_and_ends_by_the_horizon() -> None:
@@ -78,31 +48,3 @@ def test_the_value_of_a_plan_counts_what_is_launched_and_ends_by_the_horizon() -
     assert not value_plan(job, made._replace(price=ints([2 * NANO, 0, 0, NANO])), 13)[1]
     later = made._replace(start=ints([10, 10, NEVER_ROUND, 15]))
     assert value_plan(job, later, 20)[0] == 0.5 * 3 * NANO  # worth nothing after the last value
-
-
-@settings(max_examples=instances(300))
-@given(seed=SEEDS)
-def test_plans_are_found_as_in_dictionaries(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    births, jobs = rng.integers(0, 3, 4).tolist(), []
-    for birth in births:
-        drawn = {tuple(rng.integers([0, 1, 0], [3, 5, 2]).tolist()) for _ in range(5)}
-        groups = {
-            (a, s): NEVER_ROUND if rng.random() < 0.3 else birth + a + int(rng.integers(4))
-            for a, _, s in drawn
-        }
-        jobs.append([Point(a, d, s, groups[a, s], int(rng.integers(99))) for a, d, s in sorted(drawn)])
-    points = planned(births, jobs)
-    for job, (birth, of_job) in enumerate(zip(births, jobs, strict=True)):
-        for now in range(6):
-            for signal in range(2):
-                told = [p for p in of_job if birth + p.arrival == now and p.signal == signal]
-                launched = [p for p in told if p.start != NEVER_ROUND]
-                start = launched[0].start if launched else NEVER_ROUND
-                assert starts(points, job, now, signal) == (
-                    start,
-                    max((start + p.duration for p in launched), default=0),
-                )
-                prices = {p.duration: p.price for p in told}
-                for rounds in range(1, 5):
-                    assert price(points, job, 20 + rounds, now, signal, 20) == prices.get(rounds, -1)

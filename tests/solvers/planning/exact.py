@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 
 from ray_sim.model.units import FloatArray, IntArray, tolerant_ceil
-from ray_sim.solvers.planning.prices import MarketCapacity
+from ray_sim.solvers.planning.market import MarketCapacity
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 Counts = tuple[int, int]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.solvers.planning.prices import MarketCapacity
+from ray_sim.solvers.planning.market import MarketCapacity
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 

@@ -10,7 +10,7 @@ import pytest
 from ray_sim.model.units import IntArray, tolerant_ceil
 from ray_sim.solvers.planning import oasis
 from ray_sim.solvers.planning.alone import ends_alone
-from ray_sim.solvers.planning.prices import MarketCapacity
+from ray_sim.solvers.planning.market import MarketCapacity
 from ray_sim.solvers.planning.slot_job import SlotJob
 from tests.solvers.planning.exact import choices, is_enough
 from tests.solvers.planning.small import EXAMPLE_A, drawn_job, floats, ints, servers

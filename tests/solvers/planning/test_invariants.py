@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
-from ray_sim.solvers.planning.market import Market
-from ray_sim.solvers.planning.prices import Constants, traced_constants
+from ray_sim.solvers.planning.market import Constants, Market, traced_constants
 from ray_sim.solvers.planning.rounding_factor import TaskRounding
 from ray_sim.solvers.planning.schedule import Outcome, Planning, Schedule, best_schedule
 from ray_sim.solvers.planning.slot_job import SlotJob

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.model.streams import Streams
-from ray_sim.solvers.planning.market import Market
-from ray_sim.solvers.planning.prices import Constants
+from ray_sim.solvers.planning.market import Constants, Market
 from ray_sim.solvers.planning.rounding_factor import TaskRounding
 from ray_sim.solvers.planning.schedule import (
     Infeasible,

@@ -16,7 +16,6 @@ from ray_sim.engine.run import run_world
 from ray_sim.experiments.inputs.layer_file import load_announcement_draws, load_profiles
 from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
-from ray_sim.model.a_online import ChunkTimes
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import (
     InvalidInputError,
@@ -26,6 +25,7 @@ from ray_sim.model.errors import (
 )
 from ray_sim.model.job import Exchange, JobTable
 from ray_sim.model.parameter_blocks import parse_blocks
+from ray_sim.model.step_time import ChunkTimes
 from ray_sim.model.training_progress import SpeedProgress, pd_ors_progress, placement_progress
 from ray_sim.model.units import FloatArray
 from ray_sim.model.utility import utility

@@ -17,9 +17,9 @@ from scipy.stats import kstest
 from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.kernels.core.job_rows import Rows
-from ray_sim.model.a_online import ChunkTimes
 from ray_sim.model.job import Exchange
 from ray_sim.model.parameter_blocks import parse_blocks
+from ray_sim.model.step_time import ChunkTimes
 from ray_sim.model.streams import Streams, text_entities
 from ray_sim.model.training_progress import Nic, placement_progress
 from tests.proofs import instances

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from ray_sim.model.availability import Availability
-from ray_sim.model.cluster import Cluster, ServerKind
+from ray_sim.model.cluster import Availability, Cluster, ServerKind
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.model.units import capacity_quanta
 from workloads.formats.google.events import ADD, REMOVE, TraceLayout

@@ -15,7 +15,7 @@ from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
 from ray_sim.engine.kinds.rigid.run import RigidOutcome
 from ray_sim.kernels.core.arrays import COMPLETED, EVICTED, REJECTED
 from ray_sim.model.distribution import distribution
-from ray_sim.model.figures.announced import AnnouncedFigures, WelfareFigures
+from ray_sim.model.figures import AnnouncedFigures, WelfareFigures
 from ray_sim.model.quotes import Refusal
 from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.model.units import BoolArray, FloatArray, IntArray, us_to_seconds

@@ -6,7 +6,7 @@ import numpy as np
 
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.figures.chunked import DeadlineMisses
+from ray_sim.model.figures import DeadlineMisses
 from ray_sim.model.job import JobTable
 from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray, seconds_to_us
 

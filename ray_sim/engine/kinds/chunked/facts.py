@@ -17,11 +17,11 @@ from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world_arrays import build_world_arrays, classes
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER, WorldArrays
 from ray_sim.kernels.core.world_arrays import EXCEEDS_CAPACITY, FITS
-from ray_sim.model.a_online import ChunkTimes
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError, problems_text
 from ray_sim.model.job import CHUNK_MEMORY, ChunkProfile, JobTable
 from ray_sim.model.parameters import microseconds
+from ray_sim.model.step_time import ChunkTimes
 from ray_sim.model.units import MAX_RUN_US, US_PER_S, BoolArray, FloatArray, IntArray, seconds_to_us
 
 if TYPE_CHECKING:

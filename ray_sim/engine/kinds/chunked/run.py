@@ -28,7 +28,7 @@ from ray_sim.engine.wake import NO_WAKE, Wake
 from ray_sim.kernels.chunked.chunk_ledger import rest
 from ray_sim.kernels.core.arrays import COMPLETED, LOSE, PARAMETER_SERVER, Ledger, Outages
 from ray_sim.kernels.core.record import add_event
-from ray_sim.model.figures.chunked import ChunkedFigures, DeadlineMisses
+from ray_sim.model.figures import ChunkedFigures, DeadlineMisses
 from ray_sim.model.progress_rule import RigidProgress
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray, us_to_seconds
 

@@ -19,9 +19,9 @@ from ray_sim.kernels.elastic.colocation import (
     slow_rates,
 )
 from ray_sim.kernels.handle import handle
+from ray_sim.model.cluster import LinkChanges
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.interference import InterferenceProfile, channels_of
-from ray_sim.model.links import LinkChanges
 from ray_sim.model.progress_rule import PlacementRows
 from ray_sim.model.training_progress import SpeedProgress
 from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray

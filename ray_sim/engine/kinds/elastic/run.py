@@ -29,11 +29,10 @@ from ray_sim.kernels.elastic.training import Training, book_traffic, note_placem
 from ray_sim.kernels.handle import handle
 from ray_sim.model.dealt_loads import DealtLoads
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.figures.elastic import ElasticFigures
+from ray_sim.model.figures import ElasticFigures
 from ray_sim.model.job import Exchange, TrainingProfile
-from ray_sim.model.job_rows import rows_of, tasks_of
 from ray_sim.model.parameter_blocks import AS_WORLD
-from ray_sim.model.progress_rule import ProgressRule
+from ray_sim.model.progress_rule import ProgressRule, rows_of, tasks_of
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray
 

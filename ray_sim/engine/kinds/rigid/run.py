@@ -22,7 +22,7 @@ from ray_sim.kernels.core.arrays import RUNNING, Changes, Ledger, Outages
 from ray_sim.kernels.core.outages import regain_server
 from ray_sim.kernels.core.run_steps import complete_jobs, evict_job, place_jobs, rate_jobs, remove_server
 from ray_sim.model.errors import InfeasibleDecisionError
-from ray_sim.model.figures.base import GangFigures
+from ray_sim.model.figures import GangFigures
 from ray_sim.model.progress_rule import ProgressRule
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray, seconds_to_us
 

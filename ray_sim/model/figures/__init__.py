@@ -1,1 +1,0 @@
-"""Figures of a summary that only some kinds of jobs have, one module per kind; `registry` lists them."""

@@ -1,1 +1,0 @@
-"""PD-ORS as a policy; `ray_sim.solvers.planning` computes the schedules."""
