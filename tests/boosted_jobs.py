@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.decision import NO_JOBS, Decision, Wake
 from ray_sim.engine.job_queue import JobQueue
 from ray_sim.engine.kinds.base import JobKind, KindParameter
 from ray_sim.engine.kinds.facts import WorldSetting
@@ -28,7 +28,6 @@ from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.part import NO_EVENTS, PartCommands, PartFacts
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
 from ray_sim.kernels.core.arrays import EVENT_NAMES, RUNNING, Outages, WorldArrays
 from ray_sim.kernels.core.record import add_event
 from ray_sim.kernels.core.site_events import EVENT_JOB

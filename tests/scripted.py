@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from ray_sim.engine.contract import GANGS, Policy
-from ray_sim.engine.decision import Decision
+from ray_sim.engine.decision import Decision, Wake
 from ray_sim.engine.kinds.chunked.jobs import CHUNKED
 from ray_sim.engine.kinds.elastic.jobs import ELASTIC
 from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
 
 Decide = Callable[[Any], Decision]
 

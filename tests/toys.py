@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.decision import NO_JOBS, Decision, Wake
 from ray_sim.engine.kinds.chunked.context import ChunkedContext
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch
 from ray_sim.engine.kinds.chunked.policy import ChunkedPolicy
@@ -17,7 +17,6 @@ from ray_sim.engine.kinds.chunked.view import ChunkedView
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
 from ray_sim.model.progress_rule import PlacementRows, ProgressRule
 from ray_sim.model.streams import Streams

@@ -10,11 +10,10 @@ from typing import Any, ClassVar, Generic
 import numpy as np
 from typing_extensions import TypeVar
 
-from ray_sim.engine.decision import Decision
+from ray_sim.engine.decision import Decision, Wake
 from ray_sim.engine.placements import State, Stateful, section
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.visible_columns import JobColumns
-from ray_sim.engine.wake import Wake
 from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.parameters import Parameter

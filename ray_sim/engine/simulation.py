@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import Decision
+from ray_sim.engine.decision import Decision, Wake
 from ray_sim.engine.kinds.base import JobKind, KindOutcome
 from ray_sim.engine.kinds.registry import refuse_policy
 from ray_sim.engine.placements import State, VisiblePlacements, section
@@ -29,7 +29,6 @@ from ray_sim.engine.sites.fleet import Fleet, fleet_of
 from ray_sim.engine.state_checks import same, within
 from ray_sim.engine.validation import check_decision
 from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import FUTURE, LEVEL, NEVER, RUNNING, Outages
 from ray_sim.kernels.core.job_transitions import reject

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ray_sim.engine.decision import NO_JOBS as NO_JOBS
     from ray_sim.engine.decision import Decision as Decision
     from ray_sim.engine.decision import QueueLevels as QueueLevels
+    from ray_sim.engine.decision import Wake as Wake
     from ray_sim.engine.equivalent_servers import keeping_places as keeping_places
     from ray_sim.engine.job_queue import JobQueue as JobQueue
     from ray_sim.engine.kinds.announced.bounds import StatementBounds as StatementBounds
@@ -74,7 +75,6 @@ if TYPE_CHECKING:
     from ray_sim.engine.view import View as View
     from ray_sim.engine.visible_columns import WHOLE_TRACE as WHOLE_TRACE
     from ray_sim.engine.visible_columns import JobColumns as JobColumns
-    from ray_sim.engine.wake import Wake as Wake
     from ray_sim.kernels.chunked.increments import DispatchedChunks as DispatchedChunks
     from ray_sim.kernels.compile import kernel as kernel
     from ray_sim.kernels.core.arrays import ALL_REDUCE as ALL_REDUCE

@@ -27,7 +27,6 @@ from ray_sim.engine.placements import State
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.sites.site import Site, SiteFacts
-from ray_sim.engine.sites.site_actor import SiteActor
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
 from ray_sim.experiments.fanout.connection import cluster
@@ -164,7 +163,7 @@ def test_costs_of_preemption_new_keys_and_memory_are_the_same_on_actors(seed: in
     assert not result.jobs.equals(plain.jobs)
 
 
-@pytest.mark.parametrize("kind", ["SiteActor", pytest.param("SchedulerActor", marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", ["Site", pytest.param("SchedulerActor", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("make", "new"), [pytest.param(failing_world, FIFO, marks=pytest.mark.long), (failing_chunks, CHUNK_SPT)]
 )
@@ -183,7 +182,7 @@ def test_nothing_changes_when_an_actor_is_killed(
 @pytest.mark.long
 @pytest.mark.slow
 def test_a_site_that_died_before_its_scheduler_counts_as_a_recovery_of_its_own() -> None:
-    moments = {10: "SiteActor", 60: "SchedulerActor"}
+    moments = {10: "Site", 60: "SchedulerActor"}
     result = run_on_actors(
         failing_chunks(), CHUNK_SPT, sites=2, progress=killer(moments), keeper=Album(every=25), spell_s=0
     )
@@ -210,7 +209,7 @@ def test_a_stopped_run_goes_on_from_its_snapshot_on_either_fleet() -> None:
 def test_a_site_whose_node_is_gone_before_it_starts_is_made_on_another() -> None:
     world = busy_world()
     site = SiteFacts.of(world), 0, len(world.cluster)
-    actor = ray.remote(num_cpus=0)(SiteActor)
+    actor = ray.remote(num_cpus=0)(Site)
     nobody = "ab" * 28
     link = SiteLink(
         partial(actor.options(scheduling_strategy=on_node(nobody)).remote, *site),

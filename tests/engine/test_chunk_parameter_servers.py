@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ray_sim.engine.decision import Decision
+from ray_sim.engine.decision import Decision, Wake
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision
 from ray_sim.engine.kinds.chunked.view import ChunkedView
 from ray_sim.engine.run import run_world
-from ray_sim.engine.wake import Wake
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER
 from ray_sim.model.errors import (
     BlindPolicyError,

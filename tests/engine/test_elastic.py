@@ -11,9 +11,8 @@ import pytest
 
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import Decision
+from ray_sim.engine.decision import Decision, Wake
 from ray_sim.engine.run import run_world
-from ray_sim.engine.wake import Wake
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import RunResult

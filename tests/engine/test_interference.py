@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from ray_sim.engine.build_world import build_world
-from ray_sim.engine.decision import Decision
+from ray_sim.engine.decision import Decision, Wake
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING, WORKER
 from ray_sim.model.errors import InvalidScenarioError

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from ray_sim.engine.decision import Decision
+from ray_sim.engine.decision import Decision, Wake
 from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.interference import InterferenceProfile
 from ray_sim.model.links import LinkChanges

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 from ray_sim.engine.build_world import build_world
-from ray_sim.engine.decision import Decision
+from ray_sim.engine.decision import Decision, Wake
 from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
 from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.kernels.core.placement import RULE_NAMES

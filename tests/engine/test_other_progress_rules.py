@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ray_sim.engine.decision import Decision
+from ray_sim.engine.decision import Decision, Wake
 from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
 from ray_sim.model.result import RunResult
 from tests.scripted import EVENTS, at_times, scripted
 from tests.toys import CrowdedRule, WorkersRule, world_with

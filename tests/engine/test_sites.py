@@ -16,8 +16,7 @@ from ray_sim.engine.kinds.chunked.site_part import ChunkCommands, JobValues
 from ray_sim.engine.placements import State
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import Fleet, LocalFleet
-from ray_sim.engine.sites.site import Commands, Site, SiteFacts
-from ray_sim.engine.sites.site_queries import Query
+from ray_sim.engine.sites.site import Commands, Query, Site, SiteFacts
 from ray_sim.engine.world import World
 from ray_sim.kernels.chunked.chunk_events import COMPLETE, RUN, SERVE
 from ray_sim.kernels.chunked.queue_state import ChunkRows

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ray_sim.engine.decision import Decision
+from ray_sim.engine.decision import Decision, Wake
 from ray_sim.engine.run import run_world
 from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import US_PER_S
 from tests.scripted import EVENTS, Decide, scripted

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ray_sim.engine.decision import Decision
-from ray_sim.engine.wake import Wake
+from ray_sim.engine.decision import Decision, Wake
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER, WorldArrays
 from ray_sim.model.job import TrainingProfile
 from ray_sim.model.progress_rule import ProgressRule

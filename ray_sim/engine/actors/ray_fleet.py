@@ -12,9 +12,7 @@ from ray_sim.engine.actors.site_link import SiteLink, named
 from ray_sim.engine.placements import State, section
 from ray_sim.engine.sites.fleet import join_states, sequence_of
 from ray_sim.engine.sites.routing import Routing
-from ray_sim.engine.sites.site import Commands, SiteFacts
-from ray_sim.engine.sites.site_actor import SiteActor
-from ray_sim.engine.sites.site_queries import Query, join
+from ray_sim.engine.sites.site import Commands, Query, Site, SiteFacts, join
 from ray_sim.engine.state_checks import within
 from ray_sim.engine.world import World
 from ray_sim.model.units import NEVER_US, IntArray
@@ -45,7 +43,7 @@ class RayFleet:
         self._routing = Routing(world, sites)
         self._reports = world.facts.part.reports
         facts = ray.put(SiteFacts.of(world))
-        actor: Actor = ray.remote(num_cpus=0, max_restarts=0)(SiteActor)
+        actor: Actor = ray.remote(num_cpus=0, max_restarts=0)(Site)
         # Ray spreads actors by claimed cores, and these claim none: so each site gets a node in turn.
         alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]  # no types
         nodes = cycle(sorted(node["NodeID"] for node in alive))

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import polars as pl
 
 from ray_sim.certificates.jct import JctLimits, NoJctLimits
+from ray_sim.engine.decision import Decision, Wake
 from ray_sim.engine.kinds.facts import KindFacts, WorldSetting
 from ray_sim.engine.placements import Stateful
-from ray_sim.engine.wake import Wake
 from ray_sim.kernels.core.arrays import Outages
 from ray_sim.model.parameters import Parameter, Value
 from ray_sim.model.units import BoolArray, IntArray
 
 if TYPE_CHECKING:
     from ray_sim.engine.contract import Policy
-    from ray_sim.engine.decision import Decision
     from ray_sim.engine.policy_context import PolicyContext
     from ray_sim.engine.run_core import RunCore
     from ray_sim.engine.view import View

@@ -11,8 +11,7 @@ import numpy as np
 from ray_sim.engine.placements import State, section
 from ray_sim.engine.sites.part import EMPTY_PART, NO_EVENTS
 from ray_sim.engine.sites.routing import Routing
-from ray_sim.engine.sites.site import Commands, Site, SiteFacts
-from ray_sim.engine.sites.site_queries import Query, join
+from ray_sim.engine.sites.site import Commands, Query, Site, SiteFacts, join
 from ray_sim.engine.state_checks import same, within
 from ray_sim.engine.world import World
 from ray_sim.model.units import NEVER_US, IntArray

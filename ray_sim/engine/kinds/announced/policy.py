@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import ClassVar, Protocol
 
 from ray_sim.engine.contract import Policy
+from ray_sim.engine.decision import Wake
 from ray_sim.engine.kinds.announced.jobs import ANNOUNCED
 from ray_sim.engine.kinds.announced.view import AnnouncedContext, AnnouncedView
-from ray_sim.engine.wake import Wake
 from ray_sim.model.quotes import Quotes
 from ray_sim.model.units import IntArray
 from ray_sim.model.welfare_audit import AuditedJobs, MechanismRecord

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.decision import NO_JOBS, Decision
-from ray_sim.engine.infeasibility_text import job_name
+from ray_sim.engine.decision import NO_JOBS, NO_WAKE, Decision, Wake
 from ray_sim.engine.kinds.announced.decision import AnnouncedDecision, Charges, Launches
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.kinds.announced.outcome import AnnouncedOutcome, Fate
@@ -18,7 +17,7 @@ from ray_sim.engine.kinds.rigid.run import RigidRun
 from ray_sim.engine.placements import State
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.state_checks import sorted_indices, within
-from ray_sim.engine.wake import NO_WAKE, Wake
+from ray_sim.engine.validation import job_name
 from ray_sim.kernels.core.arrays import COMPLETED, EVENT_NAMES, RUNNING, WAITING
 from ray_sim.kernels.core.record import add_event
 from ray_sim.model.errors import InfeasibleDecisionError

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from ray_sim.engine.decision import Decision
+from ray_sim.engine.decision import NO_WAKE, Decision, Wake
 from ray_sim.engine.kinds.chunked.context import ChunkedContext
 from ray_sim.engine.kinds.chunked.deadlines import count_misses
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision
@@ -24,7 +24,6 @@ from ray_sim.engine.placements import State, nothing_for
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.state_checks import same
-from ray_sim.engine.wake import NO_WAKE, Wake
 from ray_sim.kernels.chunked.chunk_ledger import rest
 from ray_sim.kernels.core.arrays import COMPLETED, LOSE, PARAMETER_SERVER, Ledger, Outages
 from ray_sim.kernels.core.record import add_event

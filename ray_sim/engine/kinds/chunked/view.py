@@ -13,7 +13,7 @@ from ray_sim.engine.kinds.chunked.worker_queries import BETAS, INCREMENTS, LEAST
 from ray_sim.engine.placements import State
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.sites.fleet import Fleet
-from ray_sim.engine.sites.site_queries import Query
+from ray_sim.engine.sites.site import Query
 from ray_sim.engine.view import View
 from ray_sim.model.errors import BlindPolicyError
 from ray_sim.model.units import BoolArray, FloatArray, IntArray

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.decision import NO_JOBS, NO_WAKE, Decision, Wake
 from ray_sim.engine.kinds.elastic.colocation import ColocatedProgress, RunColocation
 from ray_sim.engine.kinds.elastic.context import ElasticContext
 from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
@@ -22,7 +22,6 @@ from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
 from ray_sim.engine.placements import State, section
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.state_checks import all_within
-from ray_sim.engine.wake import NO_WAKE, Wake
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING
 from ray_sim.kernels.core.progress import work_left_of
 from ray_sim.kernels.elastic.training import Training, book_traffic, note_placements

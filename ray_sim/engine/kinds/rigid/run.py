@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.decision import NO_JOBS, NO_WAKE, Decision, Wake
 from ray_sim.engine.kinds.base import KindOutcome
 from ray_sim.engine.placements import State, nothing_for
 from ray_sim.engine.policy_context import PolicyContext
@@ -17,7 +17,6 @@ from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.state_checks import same
 from ray_sim.engine.view import View
-from ray_sim.engine.wake import NO_WAKE, Wake
 from ray_sim.kernels.core.arrays import RUNNING, Changes, Ledger, Outages
 from ray_sim.kernels.core.outages import regain_server
 from ray_sim.kernels.core.run_steps import complete_jobs, evict_job, place_jobs, rate_jobs, remove_server
