@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from ray_sim.engine.kinds.chunked.decision import ChunkedDecision as ChunkedDecision
     from ray_sim.engine.kinds.chunked.decision import Dispatch as Dispatch
     from ray_sim.engine.kinds.chunked.decision import NewKeys as NewKeys
-    from ray_sim.engine.kinds.chunked.policy import ChunkedPolicy as ChunkedPolicy
+    from ray_sim.engine.kinds.chunked.view import ChunkedPolicy as ChunkedPolicy
     from ray_sim.engine.kinds.chunked.view import ChunkedView as ChunkedView
     from ray_sim.engine.kinds.elastic.decision import ElasticDecision as ElasticDecision
     from ray_sim.engine.kinds.elastic.decision import Estimates as Estimates
-    from ray_sim.engine.kinds.elastic.policy import ElasticPolicy as ElasticPolicy
+    from ray_sim.engine.kinds.elastic.view import ElasticPolicy as ElasticPolicy
     from ray_sim.engine.kinds.elastic.view import ElasticView as ElasticView
     from ray_sim.engine.policy_context import PolicyContext as PolicyContext
     from ray_sim.engine.simulation import Simulation as Simulation

@@ -25,10 +25,10 @@ from ray_sim.engine.placements import State
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.run_core import RunCore
-from ray_sim.engine.sites.part import NO_EVENTS, PartCommands, PartFacts
+from ray_sim.engine.sites.part import NO_EVENTS, PartCommands, PartFacts, PartRouting, SitePart
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.view import View
-from ray_sim.kernels.core.arrays import EVENT_NAMES, RUNNING, Outages, WorldArrays
+from ray_sim.kernels.core.arrays import EVENT_NAMES, RUNNING, WorldArrays
 from ray_sim.kernels.core.record import add_event
 from ray_sim.kernels.core.site_events import EVENT_JOB
 from ray_sim.model.errors import InfeasibleDecisionError
@@ -62,11 +62,11 @@ class BoostCommands:
 
 
 @dataclass(frozen=True, slots=True)
-class BoostPartFacts:
+class BoostPartFacts(PartFacts):
     """Sites time boosts and report their ends."""
 
     jobs: int
-    reports: bool = True
+    reports: ClassVar[bool] = True
 
     def at_site(self, arrays: WorldArrays, first_server: int, last_server: int, free: IntArray) -> BoostPart:
         return BoostPart(self.jobs)
@@ -75,8 +75,8 @@ class BoostPartFacts:
         return BoostRouting()
 
 
-class BoostPart:
-    """Ends of the boosts of jobs at a site."""
+class BoostPart(SitePart):
+    """Ends of the boosts of jobs at a site; a boost outlives its server."""
 
     def __init__(self, jobs: int) -> None:
         self._ends_us: IntArray = np.full(jobs, NEVER_US)
@@ -85,14 +85,8 @@ class BoostPart:
     def next_us(self) -> int:
         return int(self._ends_us.min(initial=NEVER_US))
 
-    def come_to(self, now_us: int) -> None:
-        """No effect."""
-
     def withdraw(self, jobs: IntArray) -> None:
         self._ends_us[jobs] = NEVER_US
-
-    def change_servers(self, outages: Outages, free: IntArray) -> None:
-        """A boost outlives its server."""
 
     def carry_out(self, commands: PartCommands) -> None:
         assert isinstance(commands, BoostCommands)
@@ -105,9 +99,6 @@ class BoostPart:
         events[:, EVENT_JOB] = over
         return events
 
-    def ask(self, question: str, now_us: int, arguments: Mapping[str, np.ndarray]) -> State:
-        raise NotImplementedError(question)
-
     def state(self) -> State:
         return {"ends_us": self._ends_us.copy()}
 
@@ -115,7 +106,7 @@ class BoostPart:
         self._ends_us[:] = state["ends_us"]
 
 
-class BoostRouting:
+class BoostRouting(PartRouting):
     """Boosts go to the site of the server named."""
 
     def share(
@@ -125,15 +116,6 @@ class BoostRouting:
         mine = here(commands.server)
         share = BoostCommands(commands.now_us, commands.job[mine], commands.server[mine])
         return None if share.empty else share
-
-    def concerned(self, site: int, jobs: IntArray) -> BoolArray:
-        return np.zeros(len(jobs), dtype=np.bool_)
-
-    def state(self) -> State:
-        return {}
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """No state."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,8 @@ import numpy as np
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import NO_JOBS, Decision, Wake
-from ray_sim.engine.kinds.chunked.context import ChunkedContext
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch
-from ray_sim.engine.kinds.chunked.policy import ChunkedPolicy
-from ray_sim.engine.kinds.chunked.view import ChunkedView
+from ray_sim.engine.kinds.chunked.view import ChunkedContext, ChunkedPolicy, ChunkedView
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.engine.allocation_diff import allocation_changes
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.migrations import allocation_changes
 from ray_sim.engine.run import run_world
 from ray_sim.engine.view import View
 from ray_sim.kernels.core.job_rows import Rows

@@ -12,7 +12,7 @@ from ray_sim.contract.elastic_worlds import busy_elastic, failing_elastic
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.kinds.elastic.limits import training_jct_limits, training_use
-from ray_sim.engine.partition_pools import most_capacity, partition_servers
+from ray_sim.engine.kinds.pools import most_capacity, partition_servers
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.model.result import JctCertificate, Summary

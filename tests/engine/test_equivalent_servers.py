@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.engine.allocation_diff import allocation_changes
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.equivalent_servers import keeping_places, kinds_of_servers
+from ray_sim.engine.migrations import allocation_changes, keeping_places, kinds_of_servers
 from ray_sim.engine.placements import VisiblePlacements
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.view import View

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from ray_sim.engine.actors.site_link import SiteLink, named
 from ray_sim.engine.placements import State, section
-from ray_sim.engine.sites.fleet import join_states, sequence_of
+from ray_sim.engine.sites.fleet import Fleet, join_states, sequence_of
 from ray_sim.engine.sites.routing import Routing
 from ray_sim.engine.sites.site import Commands, Query, Site, SiteFacts, join
 from ray_sim.engine.state_checks import within
@@ -26,7 +26,7 @@ _REQUESTS_PER_MESSAGE = 64
 """Number of requests sent together to a site whose part has nothing to report."""
 
 
-class RayFleet:
+class RayFleet(Fleet):
     """Fleet with each site in a Ray actor of its own; the actors are spread over the nodes of the cluster.
 
     Requests of one instant go in one message per site. Sites work in parallel; a site without work gets no
@@ -34,8 +34,7 @@ class RayFleet:
     is waited for.
     """
 
-    listens = True
-    """Part of the protocol of fleets; see `GeneralRun`."""
+    listens: ClassVar[bool] = True
 
     def __init__(self, world: World, sites: int, label: str = "run") -> None:
         import ray

@@ -11,7 +11,7 @@ import polars as pl
 
 from ray_sim.certificates.welfare import WelfareLimits, ratio_to
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
-from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
+from ray_sim.engine.kinds.announced.view import AnnouncedPolicy
 from ray_sim.engine.kinds.rigid.run import RigidOutcome
 from ray_sim.kernels.core.arrays import COMPLETED, EVICTED, REJECTED
 from ray_sim.model.distribution import distribution

@@ -11,8 +11,12 @@ from ray_sim.engine.decision import NO_JOBS, NO_WAKE, Decision, Wake
 from ray_sim.engine.kinds.announced.decision import AnnouncedDecision, Charges, Launches
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.kinds.announced.outcome import AnnouncedOutcome, Fate
-from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
-from ray_sim.engine.kinds.announced.view import AnnouncedContext, AnnouncedSources, AnnouncedView
+from ray_sim.engine.kinds.announced.view import (
+    AnnouncedContext,
+    AnnouncedPolicy,
+    AnnouncedSources,
+    AnnouncedView,
+)
 from ray_sim.engine.kinds.rigid.run import RigidRun
 from ray_sim.engine.placements import State
 from ray_sim.engine.run_core import RunCore

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ray_sim.engine.placements import State, section
+from ray_sim.engine.sites.part import NO_EVENTS
 from ray_sim.engine.state_checks import UnfitStateError, all_within, same, within
 from ray_sim.kernels.chunked.commands import add_rows, drop_rows, resume, set_keys, set_ps
 from ray_sim.kernels.chunked.increments import (
@@ -33,10 +34,7 @@ from ray_sim.kernels.chunked.queue_state import (
 )
 from ray_sim.kernels.chunked.row_progress import loads_at, work_of_jobs
 from ray_sim.kernels.chunked.worker_simulation import ReadQueues, new_plans
-from ray_sim.kernels.core.site_events import EVENT_COLUMNS
 from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
-
-NO_EVENTS: IntArray = np.empty((0, EVENT_COLUMNS), dtype=np.int64)
 
 _FEWEST = 64
 

@@ -12,7 +12,7 @@ from ray_sim.engine.kinds.chunked.eligibility import Eligibility, best_offer
 from ray_sim.engine.kinds.chunked.pair_times import PairTimes
 from ray_sim.engine.kinds.chunked.site_part import ChunkPartFacts
 from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
-from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, WorldSetting
+from ray_sim.engine.kinds.facts import KindColumns, KindFacts, WorldSetting
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world_arrays import build_world_arrays, classes
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER, WorldArrays
@@ -38,7 +38,7 @@ _MAX_WORK_S = MAX_RUN_US / US_PER_S
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkFacts(FactDefaults):
+class ChunkFacts(KindFacts):
     """Facts of chunked jobs."""
 
     arrays: WorldArrays

@@ -10,7 +10,7 @@ import numpy as np
 
 from ray_sim.engine.kinds.base import cells_of
 from ray_sim.engine.kinds.elastic.colocation import ColocationFacts, colocation_facts
-from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, WorldSetting
+from ray_sim.engine.kinds.facts import KindColumns, KindFacts, WorldSetting
 from ray_sim.engine.kinds.rigid.facts import gang_columns, quanta_of
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world_arrays import build_world_arrays
@@ -54,7 +54,7 @@ class Stragglers:
 
 
 @dataclass(frozen=True, slots=True)
-class ElasticFacts(FactDefaults):
+class ElasticFacts(KindFacts):
     """Facts of elastic jobs."""
 
     arrays: WorldArrays

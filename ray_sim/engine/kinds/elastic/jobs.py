@@ -102,9 +102,9 @@ class ElasticJobs(JobKind):
     def start(self, core: RunCore, policy: Policy, streams: Streams) -> ElasticRun:
         """Start a run. A policy for gangs gives every job the workers and parameter servers it asks for."""
         from ray_sim.engine.kinds.elastic.facts import ElasticFacts
-        from ray_sim.engine.kinds.elastic.policy import ElasticPolicy
+        from ray_sim.engine.kinds.elastic.limits import check_optimum
         from ray_sim.engine.kinds.elastic.run import ElasticRun
-        from ray_sim.engine.kinds.elastic.slot_jobs import check_optimum
+        from ray_sim.engine.kinds.elastic.view import ElasticPolicy
 
         check_optimum(core.world)
         blocks = policy.parameter_blocks if isinstance(policy, ElasticPolicy) else AS_WORLD

@@ -11,12 +11,11 @@ import polars as pl
 
 from ray_sim.engine.decision import NO_JOBS, NO_WAKE, Decision, Wake
 from ray_sim.engine.kinds.elastic.colocation import ColocatedProgress, RunColocation
-from ray_sim.engine.kinds.elastic.context import ElasticContext
 from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
 from ray_sim.engine.kinds.elastic.estimate_errors import SPEED, WORK_LEFT, EstimateErrors, check_estimates
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts, Stragglers
 from ray_sim.engine.kinds.elastic.noisy_losses import NoisyLosses
-from ray_sim.engine.kinds.elastic.view import ElasticView, Losses
+from ray_sim.engine.kinds.elastic.view import ElasticContext, ElasticView, Losses
 from ray_sim.engine.kinds.elastic.weighted_time import PsImbalance, WeightedTime, trained_us
 from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
 from ray_sim.engine.placements import State, section

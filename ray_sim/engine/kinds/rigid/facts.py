@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ray_sim.engine.kinds.base import cells_of
-from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, WorldSetting
+from ray_sim.engine.kinds.facts import KindColumns, KindFacts, WorldSetting
 from ray_sim.engine.limits import check_clock
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world_arrays import build_world_arrays
@@ -20,7 +20,7 @@ from ray_sim.model.units import QUANTA_PER_UNIT, IntArray
 
 
 @dataclass(frozen=True, slots=True)
-class RigidFacts(FactDefaults):
+class RigidFacts(KindFacts):
     """Facts of rigid jobs."""
 
     arrays: WorldArrays

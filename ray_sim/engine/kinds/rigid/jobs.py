@@ -9,10 +9,15 @@ from ray_sim.certificates.utility import certify_utility
 from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.kinds.base import BOUND_CELLS, JobKind
 from ray_sim.engine.kinds.facts import WorldSetting
-from ray_sim.engine.kinds.pooled_utility import LeastUse, pooled_limits
+from ray_sim.engine.kinds.pools import (
+    LeastUse,
+    most_capacity,
+    partition_names,
+    partition_servers,
+    pooled_limits,
+)
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.kinds.rigid.run import RigidRun
-from ray_sim.engine.partition_pools import most_capacity, partition_names, partition_servers
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.world import World
 from ray_sim.model.result import UtilityCertificate

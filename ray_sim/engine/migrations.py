@@ -1,6 +1,7 @@
-"""Permute equivalent servers to minimise migrations.
+"""From what jobs hold to a target: who changes, and which equivalent servers to swap so that fewer do.
 
-Servers are equivalent if capacity, speed and partition are the same; GPU types are not compared.
+A running job that is in the changes restarts, so a job that holds its target must stay out of them. Servers
+are equivalent if capacity, speed and partition are the same; GPU types are not compared.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from ray_sim.engine.placements import VisiblePlacements
-from ray_sim.kernels.core.job_rows import Rows
+from ray_sim.kernels.core.arrays import Changes
+from ray_sim.kernels.core.job_rows import Rows, find_differing
 from ray_sim.kernels.core.server_matching import MOST_SQUARED, match, weigh_pairs
 from ray_sim.kernels.core.server_places import (
     Exchanges,
@@ -93,3 +95,36 @@ def _renamed(rows: Rows, name: IntArray) -> Rows:
     renamed = Rows(rows.ptr, *columns)
     rename_servers(rows, name, order, renamed)
     return renamed
+
+
+def allocation_changes(
+    placements: VisiblePlacements, jobs: IntArray, target: Rows, again: BoolArray | None = None
+) -> Changes | None:
+    """Changes of the jobs whose placements differ from their target; None if there are none.
+
+    Parameters
+    ----------
+    jobs : (n,) sorted, waiting or running
+    target : rows of each, in (server, role) order; no rows suspend a job
+    again : (n,) mask of jobs that restart even if their placements equal the target, so that slow workers are
+        replaced; without effect on jobs that hold nothing
+    """
+    differing = np.empty(len(jobs), dtype=np.bool_)
+    now = placements.rows_of(jobs)
+    find_differing(now, target, differing)
+    if again is not None:
+        differing |= again & (np.diff(now.ptr) > 0)
+    if not differing.any():
+        return None
+    counts = np.diff(target.ptr)[differing]
+    changed_rows = np.repeat(differing, np.diff(target.ptr))
+    n_changed = len(counts)
+    return Changes(
+        job=jobs[differing],
+        ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        server=target.server[changed_rows],
+        role=target.role[changed_rows],
+        tasks=target.tasks[changed_rows],
+        order=np.arange(n_changed),
+        size=np.array([n_changed]),
+    )
