@@ -19,13 +19,13 @@ from ray_sim.kernels.core.arrays import (
     FUTURE,
     RUNNING,
     WAITING,
+    Books,
     Calendar,
     Changes,
     Ledger,
     new_calendar,
     new_ledger,
 )
-from ray_sim.kernels.core.run_steps import Books
 from ray_sim.kernels.handle import handle
 from ray_sim.model.units import IntArray
 

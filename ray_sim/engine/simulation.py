@@ -31,9 +31,8 @@ from ray_sim.engine.validation import check_decision
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import FUTURE, LEVEL, NEVER, RUNNING, Outages
-from ray_sim.kernels.core.job_transitions import reject
+from ray_sim.kernels.core.job_transitions import next_job_event, reject, submit_due
 from ray_sim.kernels.core.record import add_event, add_line
-from ray_sim.kernels.core.run_steps import next_job_event, submit_jobs
 from ray_sim.model.array_file import misfit
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.metrics import Trim
@@ -269,7 +268,7 @@ class Simulation:
     def _arrive(self, now: int) -> None:
         core, first = self._core, self._next_job
         if first < len(self._submit_us) and self._submit_us[first] == now:
-            self._next_job, n = submit_jobs(now, first, core.books, core.recording.writer)
+            self._next_job, n = submit_due(now, first, core.books, core.recording.writer)
             core.since_last_decision.arrived.add(core.affected[:n].copy())
 
     def apply(self, decision: Decision) -> None:
@@ -288,7 +287,7 @@ class Simulation:
         core.recording.ensure_room()
         if len(decision.reject) or len(decision.evict):
             for job, reason in zip(decision.reject.tolist(), decision.reject_reasons, strict=True):
-                reject(now, core.ledger, core.counts, core.recording.writer, job)
+                reject(now, core.books, core.recording.writer, job)
                 core.reasons[job] = reason
             for job in decision.evict.tolist():
                 self._kind.evict(now, job)

@@ -16,7 +16,6 @@ from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.world import World
 from ray_sim.kernels.core import feasibility
 from ray_sim.kernels.core.arrays import RUNNING, WAITING, Changes, Ledger
-from ray_sim.kernels.core.run_steps import check_placements
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.units import IntArray
 
@@ -45,7 +44,7 @@ def check_decision(where: str, now_us: int, core: RunCore, decision: Decision, o
         _check_levels(where, world, decision.levels)
     if decision.changes is not None:
         after = core.after
-        fault, job, server = check_placements(
+        fault, job, server = feasibility.check_changes(
             core.books, decision.changes, decision.evict, world.facts.partial, after
         )
         if fault != feasibility.OK:

@@ -149,6 +149,23 @@ class Calendar(NamedTuple):
     """(1,)."""
 
 
+class Books(NamedTuple):
+    """Arrays of a run that most of its steps need."""
+
+    arrays: WorldArrays
+    ledger: Ledger
+    pool: Pool
+    calendar: Calendar
+    used: I64
+    """(R,) quanta in use."""
+    counts: I64
+    """(2,) jobs that wait, jobs that run."""
+    affected: I64
+    """(J,) work space: jobs that a step names."""
+    verdict: I64
+    """(C,) why no job of a class ever fits, 0 where it does."""
+
+
 class Queue(NamedTuple):
     """Waiting jobs: per class an indexed heap by (key, job)."""
 

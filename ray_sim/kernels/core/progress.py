@@ -120,10 +120,3 @@ def stop_progress(ledger: Ledger, calendar: Calendar, job: int, now: int) -> Non
     ledger.last_stop[job] = now
     unschedule(calendar, ledger.finish, job)
     ledger.finish[job] = NEVER
-
-
-@kernel
-def set_rates(ledger: Ledger, calendar: Calendar, jobs: I64, now: int, rates: F64, pauses: I64) -> None:
-    """Call `set_rate` for each of ``jobs``."""
-    for i in range(len(jobs)):
-        set_rate(ledger, calendar, jobs[i], now, rates[i], pauses[i])

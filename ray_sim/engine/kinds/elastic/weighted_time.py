@@ -8,9 +8,8 @@ import numpy as np
 
 from ray_sim.engine.placements import State
 from ray_sim.engine.state_checks import all_within
-from ray_sim.kernels.core.arrays import Ledger
+from ray_sim.kernels.core.arrays import Books, Ledger
 from ray_sim.kernels.core.progress import executed_of
-from ray_sim.kernels.core.run_steps import Books
 from ray_sim.kernels.elastic.training import TimeWeights, book_weighted
 from ray_sim.kernels.handle import handle
 from ray_sim.model.dealt_loads import DealtLoads

@@ -18,8 +18,8 @@ from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.state_checks import same
 from ray_sim.engine.view import View
 from ray_sim.kernels.core.arrays import RUNNING, Changes, Ledger, Outages
-from ray_sim.kernels.core.outages import regain_server
-from ray_sim.kernels.core.run_steps import complete_jobs, evict_job, place_jobs, rate_jobs, remove_server
+from ray_sim.kernels.core.job_transitions import commit_placements, evict, finish_due, rate_jobs
+from ray_sim.kernels.core.outages import lose_server, regain_server
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.figures.base import GangFigures
 from ray_sim.model.progress_rule import ProgressRule
@@ -114,7 +114,7 @@ class RigidRun:
 
     def _lose_server(self, now_us: int, server: int) -> IntArray:
         core = self._core
-        n = remove_server(now_us, server, core.books, core.recording.writer)
+        n = lose_server(now_us, server, core.books, core.recording.writer)
         lost = core.affected[:n].copy()
         self._rate_others(now_us, self._disturbed_by(lost))
         return lost
@@ -126,7 +126,7 @@ class RigidRun:
     def complete(self, now_us: int) -> IntArray:
         """End the jobs whose work is done; returns them, sorted."""
         core = self._core
-        n = complete_jobs(now_us, core.books, core.recording.writer)
+        n = finish_due(now_us, core.books, core.recording.writer)
         if n == 0:
             return NO_JOBS
         done = core.affected[:n].copy()
@@ -158,7 +158,7 @@ class RigidRun:
         """End a waiting or running job for ever."""
         core, alone = self._core, np.array([job], dtype=np.int64)
         held = core.ledger.status[job] == RUNNING
-        evict_job(now_us, core.books, core.recording.writer, job)
+        evict(now_us, core.books, core.recording.writer, job)
         if held:
             core.tell_ended(now_us, alone)
             self._rate_others(now_us, self._disturbed_by(alone))
@@ -174,7 +174,7 @@ class RigidRun:
         pauses_us = np.empty(n, dtype=np.int64)
         self._before_placement(now_us, changed)
         restart_us, record = core.world.restart_us, core.recording.writer
-        all_hold = place_jobs(now_us, core.books, record, changes, pauses_us, restart_us)
+        all_hold = commit_placements(now_us, core.books, record, changes, pauses_us, restart_us)
         self._placed(changed, pauses_us)
         others = self._disturbed_by(changed)
         if not all_hold:

@@ -8,7 +8,7 @@ import pytest
 from ray_sim.engine.compiled import new_engine
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.recording import Recording
-from ray_sim.kernels.core.arrays import new_changes, new_pool
+from ray_sim.kernels.core.arrays import new_changes
 from ray_sim.kernels.core.replay import replay
 from ray_sim.kernels.core.replay_state import DONE, NOW
 from ray_sim.policies.registry import create_policy
@@ -25,22 +25,21 @@ def ledger_after(policy: str, instants: int) -> tuple[dict[str, list[float]], in
         PolicyContext(WORLD, frozenset({"duration_s", "work_left", "attained_service"}), policy)
     )
     assert order is not None
-    engine, jobs = new_engine(WORLD), len(WORLD.table)
-    pool = new_pool(jobs, WORLD.row_bound, WORLD.arrays.capacity, WORLD.there)
-    recording, changes = Recording(WORLD), new_changes(jobs, WORLD.row_bound)
+    engine, recording = new_engine(WORLD, order), Recording(WORLD)
+    books, changes = engine.books, new_changes(len(WORLD.table), WORLD.row_bound)
     calls, last = 0, -2
     while not engine.clock[DONE]:
         replay(
-            WORLD.arrays, order, engine, pool, recording.ensure_room(), changes, WORLD.outages,
-            WORLD.restart_us, WORLD.horizon_us, instants, recording.bound,
+            order, engine, recording.ensure_room(), changes, WORLD.outages, WORLD.restart_us,
+            WORLD.horizon_us, instants, recording.bound,
         )  # fmt: skip
         calls += 1
         assert engine.clock[NOW] >= last
         last = int(engine.clock[NOW])
-    assert pool.free.tolist() == WORLD.first_capacity.tolist()  # all is given back
-    assert engine.counts.tolist() == [0, 0]
+    assert books.pool.free.tolist() == WORLD.first_capacity.tolist()  # all is given back
+    assert books.counts.tolist() == [0, 0]
     names = ("status", "ran", "held", "first_start", "end", "preemptions", "restarts")
-    return {name: getattr(engine.ledger, name).tolist() for name in names}, calls
+    return {name: getattr(books.ledger, name).tolist() for name in names}, calls
 
 
 @pytest.mark.parametrize("policy", ["fifo", "sjf", "srtf", "las"])
