@@ -21,12 +21,12 @@ from ray_sim.engine.kinds.base import JobKind, KindParameter
 from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
-from ray_sim.engine.placements import State
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.part import NO_EVENTS, PartCommands, PartFacts, PartRouting, SitePart
 from ray_sim.engine.sites.site import Commands
+from ray_sim.engine.states import State
 from ray_sim.engine.view import View
 from ray_sim.kernels.core.arrays import EVENT_NAMES, RUNNING, WorldArrays
 from ray_sim.kernels.core.record import add_event

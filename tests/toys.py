@@ -61,9 +61,7 @@ class CrowdedRule:
 class PartialFacts(RigidFacts):
     """Facts of jobs that may hold any number of their tasks."""
 
-    @property
-    def partial(self) -> bool:
-        return True
+    partial: ClassVar[bool] = True
 
 
 def world_with(

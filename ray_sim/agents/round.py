@@ -11,8 +11,8 @@ import numpy as np
 from ray_sim.agents.features import F32, Feature, engine_world
 from ray_sim.agents.shown_arrays import ShownArrays
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.placements import State
 from ray_sim.engine.policy_context import PolicyContext
+from ray_sim.engine.states import State
 from ray_sim.engine.view import View
 from ray_sim.kernels.core.arrays import I8, Pool
 from ray_sim.kernels.handle import handle

@@ -36,8 +36,9 @@ from ray_sim.contract.rigid_worlds import (
     failing_world,
     with_longer_runs,
 )
-from ray_sim.engine.contract import GANGS, Policy
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.announced.jobs import ANNOUNCED
+from ray_sim.engine.kinds.base import GANGS
 from ray_sim.engine.kinds.chunked.jobs import CHUNKED
 from ray_sim.engine.kinds.elastic.jobs import ELASTIC
 from ray_sim.engine.simulation import Simulation

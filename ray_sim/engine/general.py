@@ -6,10 +6,10 @@ import time
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.base import KindOutcome
-from ray_sim.engine.placements import State
 from ray_sim.engine.policy_calls import named_failures, raise_named
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import Fleet
+from ray_sim.engine.states import State
 from ray_sim.engine.world import World
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult

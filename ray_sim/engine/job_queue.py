@@ -9,9 +9,8 @@ import numpy as np
 
 from ray_sim.engine.decision import NO_JOBS, Decision, QueueLevels
 from ray_sim.engine.order import never_fits
-from ray_sim.engine.placements import State, section
 from ray_sim.engine.read_only import read_only
-from ray_sim.engine.state_checks import check_heaps, same
+from ray_sim.engine.states import State, check_heaps, same, section
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     Changes,

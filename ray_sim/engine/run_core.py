@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from ray_sim.engine.placements import Placements, State, nothing_for, section
+from ray_sim.engine.placements import Placements, nothing_for
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.since_last_decision import SinceLastDecision
 from ray_sim.engine.sites.fleet import Fleet
 from ray_sim.engine.sites.site import Commands
-from ray_sim.engine.state_checks import all_within, check_heaps, same, sorted_indices, within
+from ray_sim.engine.states import State, all_within, check_heaps, same, section, sorted_indices, within
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     EVICTED,

@@ -19,14 +19,14 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision, Wake
 from ray_sim.engine.kinds.base import JobKind, KindOutcome
 from ray_sim.engine.kinds.registry import refuse_policy
-from ray_sim.engine.placements import State, VisiblePlacements, section
+from ray_sim.engine.placements import VisiblePlacements
 from ray_sim.engine.policy_calls import mapping_of, name_of, named_failures, order_of, report_of
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.result import Outcome, build_result
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.since_last_decision import NOTHING, SinceLastDecision
 from ray_sim.engine.sites.fleet import Fleet, fleet_of
-from ray_sim.engine.state_checks import same, within
+from ray_sim.engine.states import State, same, section, within
 from ray_sim.engine.validation import check_decision
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World

@@ -66,12 +66,12 @@ if TYPE_CHECKING:
     from ray_sim.engine.kinds.elastic.view import Losses as Losses
     from ray_sim.engine.migrations import allocation_changes as allocation_changes
     from ray_sim.engine.migrations import keeping_places as keeping_places
-    from ray_sim.engine.placements import State as State
     from ray_sim.engine.placements import VisiblePlacements as VisiblePlacements
     from ray_sim.engine.policy_context import PolicyContext as PolicyContext
-    from ray_sim.engine.state_checks import all_within as all_within
-    from ray_sim.engine.state_checks import sorted_indices as sorted_indices
-    from ray_sim.engine.state_checks import within as within
+    from ray_sim.engine.states import State as State
+    from ray_sim.engine.states import all_within as all_within
+    from ray_sim.engine.states import sorted_indices as sorted_indices
+    from ray_sim.engine.states import within as within
     from ray_sim.engine.view import View as View
     from ray_sim.engine.visible_columns import WHOLE_TRACE as WHOLE_TRACE
     from ray_sim.engine.visible_columns import JobColumns as JobColumns

@@ -23,10 +23,10 @@ from ray_sim.engine.actors.scheduler import run_on_actors
 from ray_sim.engine.actors.site_link import MAX_DEATHS, SiteLink
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.placements import State
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.sites.site import Site, SiteFacts
+from ray_sim.engine.states import State
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
 from ray_sim.experiments.fanout.connection import cluster

@@ -22,7 +22,7 @@ from ray_sim.engine.kinds.chunked.increment_query import (
     sites_choice,
 )
 from ray_sim.engine.kinds.chunked.worker_queries import ANSWERS, Workers
-from ray_sim.engine.placements import section
+from ray_sim.engine.states import section
 from ray_sim.kernels.chunked.chunk_events import COMPLETE, PAUSE, PREEMPT, RUN
 from ray_sim.kernels.chunked.increments import DispatchedChunks
 from ray_sim.kernels.chunked.queue_state import RUNNING, ChunkRows

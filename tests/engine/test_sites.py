@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -13,10 +14,10 @@ from hypothesis import strategies as st
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.chunked.site_part import ChunkCommands, JobValues
-from ray_sim.engine.placements import State
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import Fleet, LocalFleet
 from ray_sim.engine.sites.site import Commands, Query, Site, SiteFacts
+from ray_sim.engine.states import State
 from ray_sim.engine.world import World
 from ray_sim.kernels.chunked.chunk_events import COMPLETE, RUN, SERVE
 from ray_sim.kernels.chunked.queue_state import ChunkRows
@@ -51,10 +52,10 @@ def through_bytes(state: Mapping[str, np.ndarray]) -> State:
         return {name: loaded[name] for name in loaded.files}
 
 
-class Travelling:
+class Travelling(Fleet):
     """A fleet whose sites are all replaced by copies made from their states before every request."""
 
-    listens = True
+    listens: ClassVar[bool] = True
 
     def __init__(self, world: World, sites: int) -> None:
         self._world, self._sites = world, sites

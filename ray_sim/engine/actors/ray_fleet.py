@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from ray_sim.engine.actors.site_link import SiteLink, named
-from ray_sim.engine.placements import State, section
 from ray_sim.engine.sites.fleet import Fleet, join_states, sequence_of
 from ray_sim.engine.sites.routing import Routing
 from ray_sim.engine.sites.site import Commands, Query, Site, SiteFacts, join
-from ray_sim.engine.state_checks import within
+from ray_sim.engine.states import State, section, within
 from ray_sim.engine.world import World
 from ray_sim.model.units import NEVER_US, IntArray
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import polars as pl
 
 from ray_sim.certificates.jct import JctLimits, NoJctLimits
-from ray_sim.engine.decision import Decision, Wake
-from ray_sim.engine.kinds.facts import KindFacts, WorldSetting
-from ray_sim.engine.placements import Stateful
+from ray_sim.engine.states import Stateful
 from ray_sim.kernels.core.arrays import Outages
 from ray_sim.model.parameters import Parameter, Value
 from ray_sim.model.units import BoolArray, IntArray
 
 if TYPE_CHECKING:
     from ray_sim.engine.contract import Policy
+    from ray_sim.engine.decision import Decision, Wake
+    from ray_sim.engine.kinds.facts import KindFacts, WorldSetting
     from ray_sim.engine.policy_context import PolicyContext
     from ray_sim.engine.run_core import RunCore
     from ray_sim.engine.view import View
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 SERVER_FACTS = ("interference", "links", "delays")
 """Facts of a `Cluster` that have an effect on jobs of some kinds only."""
+
+
+GANGS = "gangs"
+"""Value of `Policy.schedules` of policies that place whole gangs."""
 
 
 class KindParameter(NamedTuple):
@@ -57,12 +61,6 @@ BOUND_CELLS = KindParameter(
     "is about a bound for rigid and elastic jobs",
 )
 """Declared by the kinds of rigid and of elastic jobs; another default changes all certificates."""
-
-
-def cells_of(values: Mapping[str, Value]) -> int | None:
-    """Largest number of variables, >= 100; None if B4 is not asked for or the world has no such parameter."""
-    cells = values.get("bound_cells")
-    return cells if isinstance(cells, int) else None
 
 
 class JobKind(ABC):

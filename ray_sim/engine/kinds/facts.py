@@ -53,6 +53,12 @@ class WorldSetting:
     """Values of all world parameters."""
     slot_us: int | None
 
+    @property
+    def bound_cells(self) -> int | None:
+        """Most variables of the programme for bound B4, >= 100; None if the world does not ask for it."""
+        cells = self.values.get("bound_cells")
+        return cells if isinstance(cells, int) else None
+
 
 @dataclass(frozen=True, slots=True)
 class KindColumns:

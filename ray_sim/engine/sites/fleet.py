@@ -8,11 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.placements import State, section
 from ray_sim.engine.sites.part import NO_EVENTS, SitePart
 from ray_sim.engine.sites.routing import Routing
 from ray_sim.engine.sites.site import Commands, Query, Site, SiteFacts, join
-from ray_sim.engine.state_checks import same, within
+from ray_sim.engine.states import State, same, section, within
 from ray_sim.engine.world import World
 from ray_sim.model.units import NEVER_US, IntArray
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from ray_sim.engine.placements import State
+from ray_sim.engine.states import State
 from ray_sim.kernels.core.arrays import Outages, WorldArrays
 from ray_sim.kernels.core.site_events import EVENT_COLUMNS
 from ray_sim.model.errors import RunFailedError

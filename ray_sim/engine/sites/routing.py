@@ -12,9 +12,9 @@ from functools import partial
 import numpy as np
 
 from ray_sim.engine.limits import check_sites
-from ray_sim.engine.placements import State, section
 from ray_sim.engine.sites.part import NO_EVENTS
 from ray_sim.engine.sites.site import Commands
+from ray_sim.engine.states import State, section
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import Changes, Outages
 from ray_sim.kernels.core.site_events import EVENT_JOB, EVENT_UNIT

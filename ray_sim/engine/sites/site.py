@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.placements import Placements, State, nothing_for, section
+from ray_sim.engine.placements import Placements, nothing_for
 from ray_sim.engine.sites.part import NO_EVENTS, PartCommands, PartFacts
-from ray_sim.engine.state_checks import within
+from ray_sim.engine.states import State, section, within
 from ray_sim.kernels.core.arrays import Changes, Outages, WorldArrays
 from ray_sim.kernels.core.outages import set_available
 from ray_sim.model.errors import RunFailedError

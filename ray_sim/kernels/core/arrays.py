@@ -33,6 +33,9 @@ EVENT_NAMES = (
 WORKER, PARAMETER_SERVER, CHUNK = range(3)
 ROLE_NAMES = ("worker", "ps", "chunk")
 
+MOST_TASKS = 2**20
+"""Limit of tasks on one server: times a demand of 2**40 quanta the product fits in 64 bits."""
+
 # Exchange of gradients and parameters between the workers of a job.
 SYNC, ASYNC, ALL_REDUCE = range(3)
 

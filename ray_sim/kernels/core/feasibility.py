@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I64, PARAMETER_SERVER, RUNNING, WAITING, WORKER, Books, Changes
+from ray_sim.kernels.core.arrays import (
+    I64,
+    MOST_TASKS,
+    PARAMETER_SERVER,
+    RUNNING,
+    WAITING,
+    WORKER,
+    Books,
+    Changes,
+)
 from ray_sim.kernels.core.placement_rows import add_placement
 from ray_sim.kernels.core.queue_dispatch import copy_matrix
 
@@ -22,9 +31,6 @@ from ray_sim.kernels.core.queue_dispatch import copy_matrix
     NOTHING_HELD,
     BROKEN,
 ) = range(13)
-
-MOST_TASKS = 2**20
-"""Limit of tasks on one server: times a demand of 2**40 quanta the product fits in 64 bits."""
 
 
 @kernel

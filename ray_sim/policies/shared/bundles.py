@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.kernels.core.arrays import Changes
-from ray_sim.kernels.core.feasibility import MOST_TASKS
+from ray_sim.kernels.core.arrays import MOST_TASKS, Changes
 from ray_sim.model.units import NEVER_US, FloatArray, IntArray
 from ray_sim.policies.shared.bundle_rows import write_rows
 from ray_sim.policy_api import (

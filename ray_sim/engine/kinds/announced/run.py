@@ -18,9 +18,8 @@ from ray_sim.engine.kinds.announced.view import (
     AnnouncedView,
 )
 from ray_sim.engine.kinds.rigid.run import RigidRun
-from ray_sim.engine.placements import State
 from ray_sim.engine.run_core import RunCore
-from ray_sim.engine.state_checks import sorted_indices, within
+from ray_sim.engine.states import State, sorted_indices, within
 from ray_sim.engine.validation import job_name
 from ray_sim.kernels.core.arrays import COMPLETED, EVENT_NAMES, RUNNING, WAITING
 from ray_sim.kernels.core.record import add_event

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ray_sim.engine.placements import State, section
 from ray_sim.engine.sites.part import NO_EVENTS
-from ray_sim.engine.state_checks import UnfitStateError, all_within, same, within
+from ray_sim.engine.states import State, UnfitStateError, all_within, same, section, within
 from ray_sim.kernels.chunked.commands import add_rows, drop_rows, resume, set_keys, set_ps
 from ray_sim.kernels.chunked.increments import (
     Candidates,

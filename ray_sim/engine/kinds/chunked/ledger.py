@@ -14,9 +14,9 @@ from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.kinds.chunked.site_part import ChunkCommands, JobValues
 from ray_sim.engine.kinds.chunked.slot_rounding import SlotRounding
-from ray_sim.engine.placements import Placements, State, nothing_for, section
+from ray_sim.engine.placements import Placements, nothing_for
 from ray_sim.engine.sites.site import Commands
-from ray_sim.engine.state_checks import all_within, same, within
+from ray_sim.engine.states import State, all_within, same, section, within
 from ray_sim.kernels.chunked.chunk_events import COMPLETE, EVENT_LEFT, EVENT_WORKER, LOST
 from ray_sim.kernels.chunked.chunk_ledger import Chunked, book_events, new_chunked, note_stall
 from ray_sim.kernels.chunked.queue_state import ChunkRows

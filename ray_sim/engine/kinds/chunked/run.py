@@ -19,10 +19,10 @@ from ray_sim.engine.kinds.chunked.slot_rounding import SlotRounding
 from ray_sim.engine.kinds.chunked.validation import check_chunks
 from ray_sim.engine.kinds.chunked.view import ChunkedContext, ChunkedSources, ChunkedView
 from ray_sim.engine.kinds.rigid.run import RigidRun
-from ray_sim.engine.placements import State, nothing_for
+from ray_sim.engine.placements import nothing_for
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
-from ray_sim.engine.state_checks import same
+from ray_sim.engine.states import State, same
 from ray_sim.kernels.chunked.chunk_ledger import rest
 from ray_sim.kernels.core.arrays import COMPLETED, LOSE, PARAMETER_SERVER, Ledger, Outages
 from ray_sim.kernels.core.record import add_event

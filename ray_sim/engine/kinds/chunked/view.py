@@ -16,11 +16,11 @@ from ray_sim.engine.kinds.chunked.jobs import CHUNKED
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
 from ray_sim.engine.kinds.chunked.worker_queries import BETAS, INCREMENTS, LEAST_LOADED, TIME_LEFT, WORK
 from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
-from ray_sim.engine.placements import State
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.read_only import read_only, read_only_record
 from ray_sim.engine.sites.fleet import Fleet
 from ray_sim.engine.sites.site import Query
+from ray_sim.engine.states import State
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
 from ray_sim.model.errors import BlindPolicyError

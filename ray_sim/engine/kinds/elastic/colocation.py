@@ -8,8 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.placements import State
-from ray_sim.engine.state_checks import FINITE, within
+from ray_sim.engine.states import FINITE, State, within
 from ray_sim.kernels.elastic.colocation import (
     MOST_PARTS,
     PARTS,

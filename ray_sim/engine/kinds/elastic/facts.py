@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ray_sim.engine.kinds.base import cells_of
 from ray_sim.engine.kinds.elastic.colocation import ColocationFacts, colocation_facts
 from ray_sim.engine.kinds.facts import KindColumns, KindFacts, WorldSetting
 from ray_sim.engine.kinds.rigid.facts import gang_columns, quanta_of
@@ -82,7 +81,7 @@ class ElasticFacts(KindFacts):
     colocation: ColocationFacts | None
     """How jobs on one server slow each other; None where none heeds what others hold."""
     bound_cells: int | None
-    """See `ray_sim.engine.kinds.base`."""
+    """See `WorldSetting`."""
     partial: ClassVar[bool] = True
 
     @classmethod
@@ -120,7 +119,7 @@ class ElasticFacts(KindFacts):
             block_gaps=tuple(table.gaps.get("blocks", ("it has no column blocks",))),
             optimum_nodes=nodes if isinstance(nodes, int) else None,
             colocation=_colocation(setting, rule, profile),
-            bound_cells=cells_of(values),
+            bound_cells=setting.bound_cells,
         )
         facts.loads(AS_WORLD, Streams(0))
         facts.progress(np.ones(len(table)), None)  # complains now, not when the first job starts

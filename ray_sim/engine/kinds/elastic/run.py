@@ -18,9 +18,8 @@ from ray_sim.engine.kinds.elastic.noisy_losses import NoisyLosses
 from ray_sim.engine.kinds.elastic.view import ElasticContext, ElasticView, Losses
 from ray_sim.engine.kinds.elastic.weighted_time import PsImbalance, WeightedTime, trained_us
 from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
-from ray_sim.engine.placements import State, section
 from ray_sim.engine.run_core import RunCore
-from ray_sim.engine.state_checks import all_within
+from ray_sim.engine.states import State, all_within, section
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING
 from ray_sim.kernels.core.progress import work_left_of
 from ray_sim.kernels.elastic.training import Training, book_traffic, note_placements

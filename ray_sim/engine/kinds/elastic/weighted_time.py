@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ray_sim.engine.placements import State
-from ray_sim.engine.state_checks import all_within
+from ray_sim.engine.states import State, all_within
 from ray_sim.kernels.core.arrays import Books, Ledger
 from ray_sim.kernels.core.progress import executed_of
 from ray_sim.kernels.elastic.training import TimeWeights, book_weighted

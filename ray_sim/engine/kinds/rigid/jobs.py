@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ray_sim.certificates.jct import JctLimits, LeastTimes, NoJctLimits
 from ray_sim.certificates.utility import certify_utility
-from ray_sim.engine.contract import GANGS, Policy
-from ray_sim.engine.kinds.base import BOUND_CELLS, JobKind
+from ray_sim.engine.kinds.base import BOUND_CELLS, GANGS, JobKind
 from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.kinds.pools import (
     LeastUse,
@@ -17,12 +18,15 @@ from ray_sim.engine.kinds.pools import (
     pooled_limits,
 )
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
-from ray_sim.engine.kinds.rigid.run import RigidRun
-from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.world import World
 from ray_sim.model.result import UtilityCertificate
-from ray_sim.model.streams import Streams
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from ray_sim.engine.contract import Policy
+    from ray_sim.engine.kinds.rigid.run import RigidRun
+    from ray_sim.engine.run_core import RunCore
+    from ray_sim.model.streams import Streams
 
 
 class RigidJobs(JobKind):
@@ -40,6 +44,8 @@ class RigidJobs(JobKind):
 
     def start(self, core: RunCore, policy: Policy, streams: Streams) -> RigidRun:
         """Start a run."""
+        from ray_sim.engine.kinds.rigid.run import RigidRun
+
         facts = core.world.facts
         assert isinstance(facts, RigidFacts)
         return RigidRun(core, facts.progress)

@@ -11,11 +11,11 @@ import polars as pl
 
 from ray_sim.engine.decision import NO_JOBS, NO_WAKE, Decision, Wake
 from ray_sim.engine.kinds.base import KindOutcome
-from ray_sim.engine.placements import State, nothing_for
+from ray_sim.engine.placements import nothing_for
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
-from ray_sim.engine.state_checks import same
+from ray_sim.engine.states import State, same
 from ray_sim.engine.view import View
 from ray_sim.kernels.core.arrays import RUNNING, Changes, Ledger, Outages
 from ray_sim.kernels.core.job_transitions import commit_placements, evict, finish_due, rate_jobs

@@ -1,4 +1,4 @@
-"""Checks of the values of a saved state, called where states are restored, before a kernel reads them.
+"""State of a run as arrays, and checks of the values of a saved one, before a kernel reads them.
 
 A state's names, types and shapes are compared by `ray_sim.model.array_file.misfit`.
 """
@@ -7,11 +7,33 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import NEVER_US, IntArray
+
+State = dict[str, np.ndarray]
+"""Content of a snapshot: arrays only."""
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """Object that a snapshot can hold."""
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+
+
+def section(state: Mapping[str, np.ndarray], name: str) -> State:
+    """The entries of a state under ``name.``, without that prefix."""
+    prefix = f"{name}."
+    return {key.removeprefix(prefix): array for key, array in state.items() if key.startswith(prefix)}
+
 
 FINITE = sys.float_info.max
 """Upper bound of finite numbers."""
