@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ray_sim.engine.world import World
 from ray_sim.model.cluster import ChunkDelay
 from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_world
-from tests.engine.naive_chunks import ALWAYS, Planned, Times
+from tests.engine.kinds.chunked.naive_chunks import ALWAYS, Planned, Times
 from tests.worlds import DOWN, UP, Change
 
 BASE = Server(workers=0, ps=64)

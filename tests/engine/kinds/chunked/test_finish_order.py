@@ -7,8 +7,8 @@ from hypothesis import given, settings
 
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import runs_of
-from tests.engine.failing_chunk_cases import Case, cases, naive_facts, plan_of, world_of
-from tests.engine.naive_finish_order import Key, NaiveFinishOrder, attained, remaining
+from tests.engine.kinds.chunked.failing_chunk_cases import Case, cases, naive_facts, plan_of, world_of
+from tests.engine.kinds.chunked.naive_finish_order import Key, NaiveFinishOrder, attained, remaining
 from tests.proofs import instances
 from tests.worlds import fingerprint, replay
 

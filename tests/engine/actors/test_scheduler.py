@@ -33,8 +33,8 @@ from ray_sim.experiments.fanout.connection import cluster
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError, RunStoppedError
 from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.registry import create_policy, policy_infos
+from tests.engine.sites.test_site import Case, chunk_cases, run_with, through_bytes
 from tests.engine.test_availability import failing_worlds
-from tests.engine.test_sites import Case, chunk_cases, run_with, through_bytes
 from tests.figures import chunked_of
 from tests.patience import until
 from tests.proofs import instances

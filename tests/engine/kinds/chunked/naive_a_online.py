@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from tests.engine.naive_chunks import Naive, NaiveWorld, Planned, Sent
-from tests.engine.naive_increments import OnWorker, increment
+from tests.engine.kinds.chunked.naive_chunks import Naive, NaiveWorld, Planned, Sent
+from tests.engine.kinds.chunked.naive_increments import OnWorker, increment
 
 US = 10**6
 """Increments are rounded to microseconds, of slots of a second."""

@@ -1,4 +1,4 @@
-"""Among servers that are alike, jobs keep what they hold where a name is all that is in the way."""
+"""Targets become changes of the jobs alone that hold something else; among alike servers jobs stay."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.migrations import allocation_changes, keeping_places, kinds_of_servers
 from ray_sim.engine.placements import VisiblePlacements
+from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.view import View
 from ray_sim.kernels.core.job_rows import Rows
@@ -146,3 +147,33 @@ def test_what_only_bears_other_names_stays_as_it_is(servers: int) -> None:
     there = np.ones(servers, dtype=np.bool_)
     found = keeping_places(placed, np.arange(4), rows(*after), alike, there)
     assert unchanged(placed, found) == 4
+
+
+STAYS, GROWS, IS_PLACED_AGAIN, SHRINKS_TO_NOTHING = range(4)
+
+
+def test_only_jobs_that_hold_something_else_change() -> None:
+    """Four jobs start with a worker and a parameter server; of four targets three bring a change."""
+    before = rows([(1, 1)], [(1, 1)], [(1, 1)], [(1, 1)])
+    after = rows([(1, 1)], [(2, 1)], [(1, 1)], [])
+    again = np.array([False, False, True, False])
+    seen: list[tuple[list[int], list[int], list[int]]] = []
+
+    def decide(view: View) -> Decision:
+        jobs = np.union1d(view.waiting, view.running)
+        if view.reviewed:
+            changes = allocation_changes(view.placements, jobs, after, again)
+            assert changes is not None
+            seen.append((changes.job.tolist(), changes.ptr.tolist(), changes.tasks.tolist()))
+            return Decision(changes=changes)
+        changes = allocation_changes(view.placements, jobs, before) if len(jobs) == 4 else None
+        assert allocation_changes(view.placements, jobs, _nothing(len(jobs))) is None
+        return Decision(changes=changes, review_us=1_000_000)
+
+    world = elastic_world([0] * 4, [profile()] * 4, [20], {"horizon_s": 2})
+    run_world(world, scripted(decide, elastic=True))
+    assert seen == [([GROWS, IS_PLACED_AGAIN, SHRINKS_TO_NOTHING], [0, 2, 4, 4], [2, 1, 1, 1])]
+
+
+def _nothing(jobs: int) -> Rows:
+    return rows(*[[]] * jobs)

@@ -27,7 +27,7 @@ from ray_sim.kernels.chunked.chunk_events import COMPLETE, PAUSE, PREEMPT, RUN
 from ray_sim.kernels.chunked.increments import DispatchedChunks
 from ray_sim.kernels.chunked.queue_state import RUNNING, ChunkRows
 from ray_sim.model.units import IntArray
-from tests.engine.naive_increments import OnWorker, change, increment
+from tests.engine.kinds.chunked.naive_increments import OnWorker, change, increment
 from tests.proofs import instances
 
 SLOT = 32 * 27 * 5 * 7

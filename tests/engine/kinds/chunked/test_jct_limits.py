@@ -19,8 +19,8 @@ from ray_sim.model.streams import Streams
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.tables import summary_rows
 from tests.chunk_worlds import CLOUD, ChunkJob, Script, Server, chunk_world
-from tests.engine.best_chunk_schedule import Parts, least_total_jct
-from tests.engine.test_chunk_oracle import Case, cases, with_memory
+from tests.engine.kinds.chunked.best_chunk_schedule import Parts, least_total_jct
+from tests.engine.kinds.chunked.test_against_naive_slots import Case, cases, with_memory
 from tests.policies.test_a_online import totals
 from tests.proofs import instances
 from tests.random_worlds import server_changes

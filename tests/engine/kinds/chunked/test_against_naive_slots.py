@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ray_sim.engine.world import World
 from ray_sim.model.result import RunResult
 from tests.chunk_worlds import CLOUD, ChunkJob, Row, Script, Server, chunk_world, runs_of
-from tests.engine.naive_chunks import ALWAYS, Naive, NaiveWorld, Planned, Times
+from tests.engine.kinds.chunked.naive_chunks import ALWAYS, Naive, NaiveWorld, Planned, Times
 from tests.figures import chunked_of
 from tests.proofs import instances
 from tests.random_worlds import server_changes

@@ -14,7 +14,7 @@ from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import CLOUD, ChunkJob, Row, Script, Server, chunk_world, due_us_of
-from tests.engine.test_chunk_oracle import Case, cases, with_memory
+from tests.engine.kinds.chunked.test_against_naive_slots import Case, cases, with_memory
 from tests.figures import chunked_of
 from tests.proofs import instances
 from tests.worlds import fingerprint, replay, times_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tests.engine.naive_a_online import US, NaiveAOnline
-from tests.engine.naive_chunks import Naive, Planned, Sent
+from tests.engine.kinds.chunked.naive_a_online import US, NaiveAOnline
+from tests.engine.kinds.chunked.naive_chunks import Naive, Planned, Sent
 
 Key = Callable[[Sequence[Sent]], int]
 """Key of a job by its chunks that are not lost."""

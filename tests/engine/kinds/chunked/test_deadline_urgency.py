@@ -16,8 +16,8 @@ from ray_sim.model.result import RunResult
 from ray_sim.model.units import IntArray
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_world, due_us_of, runs_of
-from tests.engine.failing_chunk_cases import BASE, Case, cases, naive_facts, plan_of, world_of
-from tests.engine.naive_a_online import NaiveAOnline
+from tests.engine.kinds.chunked.failing_chunk_cases import BASE, Case, cases, naive_facts, plan_of, world_of
+from tests.engine.kinds.chunked.naive_a_online import NaiveAOnline
 from tests.figures import chunked_of
 from tests.proofs import instances
 from tests.worlds import DOWN, column_of, fingerprint, replay
