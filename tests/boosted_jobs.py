@@ -28,9 +28,8 @@ from ray_sim.engine.sites.part import NO_EVENTS, PartCommands, PartFacts, PartRo
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.states import State
 from ray_sim.engine.view import View
-from ray_sim.kernels.core.arrays import EVENT_NAMES, RUNNING, WorldArrays
+from ray_sim.kernels.core.arrays import EVENT_JOB, EVENT_NAMES, RUNNING, WorldArrays
 from ray_sim.kernels.core.record import add_event
-from ray_sim.kernels.core.site_events import EVENT_JOB
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.figures.base import GangFigures
 from ray_sim.model.parameters import Parameter

@@ -13,8 +13,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from ray_sim.engine.states import State
-from ray_sim.kernels.core.arrays import Outages, WorldArrays
-from ray_sim.kernels.core.site_events import EVENT_COLUMNS
+from ray_sim.kernels.core.arrays import EVENT_COLUMNS, Outages, WorldArrays
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray
 

@@ -16,8 +16,7 @@ from ray_sim.engine.sites.part import NO_EVENTS
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.states import State, section
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import Changes, Outages
-from ray_sim.kernels.core.site_events import EVENT_JOB, EVENT_UNIT
+from ray_sim.kernels.core.arrays import EVENT_JOB, EVENT_UNIT, Changes, Outages
 from ray_sim.model.units import BoolArray, IntArray
 
 
@@ -94,7 +93,7 @@ class Routing:
     def join(self, events: Sequence[IntArray]) -> IntArray:
         """Merge the sites' events of one instant, by (job, unit); events of one unit keep their order.
 
-        Rows have the columns of `ray_sim.kernels.core.site_events`.
+        Rows have the columns of `ray_sim.kernels.core.arrays`.
         """
         if not events:
             return NO_EVENTS

@@ -14,6 +14,7 @@ import numpy.typing as npt
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 I8 = npt.NDArray[np.int8]
+F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
@@ -35,6 +36,13 @@ ROLE_NAMES = ("worker", "ps", "chunk")
 
 MOST_TASKS = 2**20
 """Limit of tasks on one server: times a demand of 2**40 quanta the product fits in 64 bits."""
+
+# Columns of the events that sites report, one row each.
+EVENT_CODE, EVENT_JOB, EVENT_UNIT = range(3)
+"""The kind of event, the job, and its unit: the number of a part of the job."""
+
+EVENT_COLUMNS = 5
+"""The kind of job gives the last two a meaning."""
 
 # Exchange of gradients and parameters between the workers of a job.
 SYNC, ASYNC, ALL_REDUCE = range(3)

@@ -28,7 +28,7 @@ from ray_sim.kernels.core.arrays import (
     Changes,
     Recorder,
 )
-from ray_sim.kernels.core.calendar import is_due, next_time
+from ray_sim.kernels.core.heap import is_due, next_time
 from ray_sim.kernels.core.placement_rows import change_placements, release
 from ray_sim.kernels.core.progress import save, set_rate, stop_progress
 from ray_sim.kernels.core.record import add_event, add_holding

@@ -12,7 +12,7 @@ import numpy as np
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import F64, I64, NEVER, RUNNING, Calendar, Ledger
-from ray_sim.kernels.core.calendar import schedule, unschedule
+from ray_sim.kernels.core.heap import schedule, unschedule
 
 
 @kernel

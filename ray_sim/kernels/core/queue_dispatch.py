@@ -82,7 +82,7 @@ def _block(arrays: WorldArrays, queue: Queue, p: int, job: int, backfill: bool) 
 
 
 @kernel
-def _add_change(changes: Changes, job: int, out: Scratch, n: int) -> None:
+def add_change(changes: Changes, job: int, out: Scratch, n: int) -> None:
     """Append a change: the new placement of a job, n rows; 0 rows suspend it."""
     i = changes.size[0]
     at = changes.ptr[i]
@@ -96,7 +96,7 @@ def _add_change(changes: Changes, job: int, out: Scratch, n: int) -> None:
 
 
 @kernel
-def _take(arrays: WorldArrays, job: int, free: I64, out: Scratch, n: int) -> None:
+def take_rows(arrays: WorldArrays, job: int, free: I64, out: Scratch, n: int) -> None:
     """Subtract n rows of a placement from ``free``."""
     for k in range(n):
         for r in range(free.shape[1]):
@@ -148,8 +148,8 @@ def serve_waiting(
                 measured = True
         else:
             dequeue(arrays, queue, job)
-            _take(arrays, job, free, out, n)
-            _add_change(changes, job, out, n)
+            take_rows(arrays, job, free, out, n)
+            add_change(changes, job, out, n)
         job = _head(arrays, queue, p)
 
 
@@ -234,9 +234,9 @@ def serve_all(
                 evicting = True
                 _unstick(arrays, queue, p)
         if was_running or n > 0:  # a running job is moved, or suspended with n = 0
-            _take(arrays, job, idle, out, n)
-            _take(arrays, job, claimable, out, n)
-            _add_change(changes, job, out, n)
+            take_rows(arrays, job, idle, out, n)
+            take_rows(arrays, job, claimable, out, n)
+            add_change(changes, job, out, n)
         if was_running:
             continue
         if n > 0:

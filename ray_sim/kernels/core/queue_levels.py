@@ -23,8 +23,7 @@ from ray_sim.kernels.core.attained_service import (
     promotion_us,
     running_place,
 )
-from ray_sim.kernels.core.calendar import is_due, schedule
-from ray_sim.kernels.core.heap import rekey
+from ray_sim.kernels.core.heap import is_due, rekey, schedule
 from ray_sim.kernels.core.progress import executed, work_left
 from ray_sim.kernels.core.queue_dispatch import sort_prefix
 from ray_sim.kernels.core.record import add_event

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core import running
 from ray_sim.kernels.core.arrays import RUNNING, Changes, Outages, Recorder
-from ray_sim.kernels.core.calendar import next_time, unschedule
+from ray_sim.kernels.core.heap import next_time, unschedule
 from ray_sim.kernels.core.job_transitions import commit_placements, finish_due, next_job_event, submit_due
 from ray_sim.kernels.core.outages import lose_server, regain_server
 from ray_sim.kernels.core.placement_rows import rigid_rate

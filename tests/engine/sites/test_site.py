@@ -19,8 +19,7 @@ from ray_sim.engine.sites.fleet import Fleet, LocalFleet
 from ray_sim.engine.sites.site import Commands, Query, Site, SiteFacts
 from ray_sim.engine.states import State
 from ray_sim.engine.world import World
-from ray_sim.kernels.chunked.chunk_events import COMPLETE, RUN, SERVE
-from ray_sim.kernels.chunked.queue_state import ChunkRows
+from ray_sim.kernels.chunked.queue_state import COMPLETE, RUN, SERVE, ChunkRows
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import NEVER_US, IntArray

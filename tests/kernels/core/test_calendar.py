@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.kernels.core.arrays import NEVER, new_calendar
-from ray_sim.kernels.core.calendar import is_due, next_time, schedule, unschedule
+from ray_sim.kernels.core.heap import is_due, next_time, schedule, unschedule
 from tests.proofs import instances
 
 N_JOBS = 6

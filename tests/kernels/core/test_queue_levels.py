@@ -11,7 +11,7 @@ from ray_sim.engine.compiled import new_engine
 from ray_sim.kernels.core import queue_levels, running
 from ray_sim.kernels.core.arrays import LEVEL, NEVER, RUNNING, WAITING, new_recorder
 from ray_sim.kernels.core.attained_service import among_running, end_place, front_place, running_place
-from ray_sim.kernels.core.calendar import next_time
+from ray_sim.kernels.core.heap import next_time
 from ray_sim.kernels.core.queue_dispatch import enqueue
 from ray_sim.kernels.core.replay_state import REMAINING, SERVICE, Engine, Order
 from tests.kernels.by_hand import SEEDS, ints

@@ -17,8 +17,8 @@ from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.read_only import read_only, read_only_record
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
-from ray_sim.kernels.announced.pool_placement import fill_servers
 from ray_sim.kernels.core.arrays import WAITING, Changes
+from ray_sim.kernels.core.pool_placement import fill_servers
 from ray_sim.model.errors import BlindPolicyError
 from ray_sim.model.quotes import Quotes
 from ray_sim.model.statement import Statements

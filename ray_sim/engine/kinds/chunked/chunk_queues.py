@@ -92,7 +92,7 @@ class ChunkQueues:
     def advance(self, now_us: int) -> IntArray:
         """Go on to ``now_us``; returns (n, EVENT_COLUMNS) rows of what happens there.
 
-        Events are those of `ray_sim.kernels.chunked.chunk_events`, in order for each chunk. A chunk that has
+        Events are those of `ray_sim.kernels.chunked.queue_state`, in order for each chunk. A chunk that has
         its worker keeps it when others come by themselves: `next_us` is now, and the next call at this
         instant, after what is commanded, settles who gets it.
         """

@@ -17,12 +17,22 @@ from ray_sim.engine.kinds.chunked.slot_rounding import SlotRounding
 from ray_sim.engine.placements import Placements, nothing_for
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.states import State, all_within, same, section, within
-from ray_sim.kernels.chunked.chunk_events import COMPLETE, EVENT_LEFT, EVENT_WORKER, LOST
 from ray_sim.kernels.chunked.chunk_ledger import Chunked, book_events, new_chunked, note_stall
-from ray_sim.kernels.chunked.queue_state import ChunkRows
-from ray_sim.kernels.core.arrays import MOVE, NEVER, PARAMETER_SERVER, START, STOP, Changes, Ledger, Recorder
+from ray_sim.kernels.chunked.queue_state import COMPLETE, EVENT_LEFT, EVENT_WORKER, LOST, ChunkRows
+from ray_sim.kernels.core.arrays import (
+    EVENT_CODE,
+    EVENT_JOB,
+    EVENT_UNIT,
+    MOVE,
+    NEVER,
+    PARAMETER_SERVER,
+    START,
+    STOP,
+    Changes,
+    Ledger,
+    Recorder,
+)
 from ray_sim.kernels.core.record import add_event
-from ray_sim.kernels.core.site_events import EVENT_CODE, EVENT_JOB, EVENT_UNIT
 from ray_sim.model.units import BoolArray, IntArray
 
 

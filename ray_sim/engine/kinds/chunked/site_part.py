@@ -13,8 +13,7 @@ from ray_sim.engine.kinds.chunked.worker_queries import ANSWERS, Workers
 from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
 from ray_sim.engine.sites.part import PartCommands, PartFacts, PartRouting, SitePart
 from ray_sim.engine.states import State
-from ray_sim.kernels.chunked.chunk_events import EVENT_WORKER
-from ray_sim.kernels.chunked.queue_state import ChunkRows
+from ray_sim.kernels.chunked.queue_state import EVENT_WORKER, ChunkRows
 from ray_sim.kernels.core.arrays import WORKER, Outages, WorldArrays
 from ray_sim.model.units import BoolArray, IntArray
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
-from ray_sim.kernels.chunked.chunk_events import COMPLETE, PAUSE, PREEMPT, RUN
-from ray_sim.kernels.chunked.queue_state import ChunkRows
+from ray_sim.kernels.chunked.queue_state import COMPLETE, PAUSE, PREEMPT, RUN, ChunkRows
 from ray_sim.model.units import NEVER_US, IntArray
 from tests.proofs import instances
 

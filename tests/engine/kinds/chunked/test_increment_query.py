@@ -23,9 +23,8 @@ from ray_sim.engine.kinds.chunked.increment_query import (
 )
 from ray_sim.engine.kinds.chunked.worker_queries import ANSWERS, Workers
 from ray_sim.engine.states import section
-from ray_sim.kernels.chunked.chunk_events import COMPLETE, PAUSE, PREEMPT, RUN
 from ray_sim.kernels.chunked.increments import DispatchedChunks
-from ray_sim.kernels.chunked.queue_state import RUNNING, ChunkRows
+from ray_sim.kernels.chunked.queue_state import COMPLETE, PAUSE, PREEMPT, RUN, RUNNING, ChunkRows
 from ray_sim.model.units import IntArray
 from tests.engine.kinds.chunked.naive_increments import OnWorker, change, increment
 from tests.proofs import instances

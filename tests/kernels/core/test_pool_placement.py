@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 from hypothesis import given, settings
 
-from ray_sim.kernels.announced.pool_placement import fill_servers
+from ray_sim.kernels.core.pool_placement import fill_servers
 from tests.kernels.by_hand import SEEDS, ints
 from tests.proofs import instances
 
