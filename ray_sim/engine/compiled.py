@@ -17,12 +17,10 @@ from ray_sim.kernels.core.arrays import (
     NEVER,
     Books,
     new_calendar,
-    new_changes,
     new_ledger,
     new_pool,
-    new_queue,
     new_running,
-    new_scratch,
+    new_serving,
 )
 from ray_sim.kernels.core.replay import replay
 from ray_sim.kernels.core.replay_state import DONE, NEXT_ARRIVAL, NOW, Engine, Order
@@ -54,13 +52,11 @@ def run_compiled(
     n_jobs = len(world.table)
     engine = new_engine(world, order)
     books, recording = engine.books, Recording(world)
-    changes = new_changes(n_jobs, world.row_bound)
     while not engine.clock[DONE]:
         replay(
             order,
             engine,
             recording.ensure_room(),
-            changes,
             world.outages,
             world.restart_us,
             world.horizon_us,
@@ -94,7 +90,7 @@ def new_engine(world: World, order: Order) -> Engine:
             affected=np.empty(n_jobs, dtype=np.int64),
             verdict=order.never_fits,
         ),
-        queue=new_queue(n_jobs, len(arrays.class_job)),
+        serving=new_serving(arrays, world.row_bound),
         level=np.zeros(n_jobs, dtype=np.int64),
         place=np.zeros(n_jobs, dtype=np.int64),
         turn=np.zeros(1, dtype=np.int64),
@@ -110,7 +106,4 @@ def new_engine(world: World, order: Order) -> Engine:
         moved=np.empty(n_jobs, dtype=np.int64),
         n_moved=np.zeros(1, dtype=np.int64),
         pause=np.empty(n_jobs, dtype=np.int64),
-        idle=np.empty_like(arrays.capacity),
-        claimable=np.empty_like(arrays.capacity),
-        scratch=new_scratch(world.arrays),
     )

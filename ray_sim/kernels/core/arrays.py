@@ -263,6 +263,20 @@ class Scratch(NamedTuple):
     """(S, R) free quanta after the roles placed so far; no rows if there is one role."""
 
 
+class Serving(NamedTuple):
+    """Waiting jobs, what a dispatch decides of them, and its work space."""
+
+    arrays: WorldArrays
+    queue: Queue
+    changes: Changes
+    """Who starts where, or stops."""
+    scratch: Scratch
+    idle: I64
+    """(S, R) quanta."""
+    claimable: I64
+    """(S, R) quanta."""
+
+
 def empty(n: int, fill: int = 0, dtype: Any = np.int64) -> npt.NDArray[Any]:
     """Return a new array of n equal values."""
     return np.full(n, fill, dtype=dtype)
@@ -357,6 +371,19 @@ def new_changes(n_jobs: int, rows: int) -> Changes:
         tasks=np.empty(rows, np.int64),
         order=np.empty(n_jobs, np.int64),
         size=empty(1),
+    )
+
+
+def new_serving(arrays: WorldArrays, rows: int) -> Serving:
+    """Return an empty queue, and room for changes of ``rows`` rows."""
+    n_jobs = len(arrays.job_class)
+    return Serving(
+        arrays=arrays,
+        queue=new_queue(n_jobs, len(arrays.class_job)),
+        changes=new_changes(n_jobs, rows),
+        scratch=new_scratch(arrays),
+        idle=np.empty_like(arrays.capacity),
+        claimable=np.empty_like(arrays.capacity),
     )
 
 

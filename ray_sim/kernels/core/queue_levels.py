@@ -145,7 +145,7 @@ def promote_starved(p: int, now: int, order: Order, engine: Engine) -> None:
     The attained service counts from 0 again (`Engine.forgiven`). Jobs of a class are collected before any
     is promoted, because a new key reorders the heap that the loop reads.
     """
-    arrays, queue, due = engine.books.arrays, engine.queue, engine.books.affected
+    arrays, queue, due = engine.books.arrays, engine.serving.queue, engine.books.affected
     for c in range(arrays.part_class_ptr[p], arrays.part_class_ptr[p + 1]):
         base, n = arrays.class_size_ptr[c], 0
         for job in queue.heap[base : base + queue.size[c]]:
@@ -168,7 +168,7 @@ def next_promotion(p: int, order: Order, engine: Engine) -> int:
     promotion, arrays, ledger = NEVER, engine.books.arrays, engine.books.ledger
     for c in range(arrays.part_class_ptr[p], arrays.part_class_ptr[p + 1]):
         base = arrays.class_size_ptr[c]
-        for job in engine.queue.heap[base : base + engine.queue.size[c]]:
+        for job in engine.serving.queue.heap[base : base + engine.serving.queue.size[c]]:
             ran = ledger.ran[job]
             if ran > engine.forgiven[job]:
                 due = ledger.last_stop[job] + promotion_us(ran, order.knob)

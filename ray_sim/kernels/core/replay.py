@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core import running
-from ray_sim.kernels.core.arrays import RUNNING, Changes, Outages, Recorder
+from ray_sim.kernels.core.arrays import RUNNING, Outages, Recorder
 from ray_sim.kernels.core.heap import next_time, unschedule
 from ray_sim.kernels.core.job_transitions import commit_placements, finish_due, next_job_event, submit_due
 from ray_sim.kernels.core.outages import lose_server, regain_server
 from ray_sim.kernels.core.placement_rows import rigid_rate
 from ray_sim.kernels.core.progress import set_rate
-from ray_sim.kernels.core.queue_dispatch import copy_matrix, enqueue, order_changes, serve_all, serve_waiting
+from ray_sim.kernels.core.queue_dispatch import enqueue, order_changes, serve_all, serve_waiting
 from ray_sim.kernels.core.queue_levels import (
     change_places,
     cross_limits,
@@ -70,7 +70,7 @@ def _note_freed(p: int, engine: Engine) -> None:
 def _wait(now: int, order: Order, engine: Engine, job: int) -> None:
     """Put a waiting job into the queue of its class, with its key as of now; O(log n)."""
     key = order.static_key[job] if order.kind == STATIC else current_key(order, engine, job, now)
-    enqueue(engine.books.arrays, engine.queue, job, key)
+    enqueue(engine.books.arrays, engine.serving.queue, job, key)
 
 
 @outlined
@@ -125,55 +125,31 @@ def _anyone_waits(p: int, engine: Engine) -> bool:
     """Whether a job of the partition waits; O(classes)."""
     first = engine.books.arrays.part_class_ptr
     for c in range(first[p], first[p + 1]):
-        if engine.queue.size[c] > 0:
+        if engine.serving.queue.size[c] > 0:
             return True
     return False
 
 
 @kernel
-def _serve_partition(p: int, now: int, order: Order, engine: Engine, changes: Changes) -> None:
+def _serve_partition(p: int, now: int, order: Order, engine: Engine) -> None:
     """Dispatch a partition: append its changes, and leave `pool.free` unchanged."""
-    arrays, pool = engine.books.arrays, engine.books.pool
-    if not order.preemptive:
-        first = changes.size[0]
-        serve_waiting(
-            p,
-            order.placement,
-            order.backfill,
-            engine.freed[p],
-            arrays,
-            engine.queue,
-            pool.free,
-            pool.there,
-            engine.scratch,
-            changes,
+    pool, serving, freed = engine.books.pool, engine.serving, engine.freed[p]
+    if order.preemptive:
+        lo, n, due_of_key_0 = engine.run_ptr[p], engine.run_size[p], now if order.kind == REMAINING else 0
+        serve_all(
+            p, order.placement, order.backfill, freed, serving, engine.running, lo, n, due_of_key_0, pool
         )
-        # `serve_waiting` took the starts from `pool.free`; add them: `commit_placements` takes them again.
-        for i in range(first, changes.size[0]):
-            for k in range(changes.ptr[i], changes.ptr[i + 1]):
-                for r in range(pool.free.shape[1]):
-                    pool.free[changes.server[k], r] += (
-                        changes.tasks[k] * arrays.demand[changes.job[i], changes.role[k], r]
-                    )
         return
-    copy_matrix(pool.free, engine.idle)
-    serve_all(
-        p,
-        order.placement,
-        order.backfill,
-        engine.freed[p],
-        arrays,
-        engine.queue,
-        engine.running,
-        engine.run_ptr[p],
-        engine.run_size[p],
-        now if order.kind == REMAINING else 0,
-        pool,
-        engine.idle,
-        engine.claimable,
-        engine.scratch,
-        changes,
-    )
+    changes = serving.changes
+    first = changes.size[0]
+    serve_waiting(p, order.placement, order.backfill, freed, serving, pool.free, pool.there)
+    # `serve_waiting` took the starts from `pool.free`; add them: `commit_placements` takes them again.
+    for i in range(first, changes.size[0]):
+        for k in range(changes.ptr[i], changes.ptr[i + 1]):
+            for r in range(pool.free.shape[1]):
+                pool.free[changes.server[k], r] += (
+                    changes.tasks[k] * serving.arrays.demand[changes.job[i], changes.role[k], r]
+                )
 
 
 @kernel
@@ -202,11 +178,9 @@ def _join_running(p: int, now: int, order: Order, engine: Engine, job: int) -> N
 
 
 @kernel
-def _apply(
-    now: int, order: Order, engine: Engine, record: Recorder, changes: Changes, restart_us: int
-) -> None:
+def _apply(now: int, order: Order, engine: Engine, record: Recorder, restart_us: int) -> None:
     """Apply the changes, set the rates of the changed jobs and update the lists of running jobs."""
-    books, part = engine.books, engine.books.arrays.job_part
+    books, part, changes = engine.books, engine.books.arrays.job_part, engine.serving.changes
     if order.preemptive:
         for i in range(changes.size[0]):
             job = changes.job[i]
@@ -244,9 +218,9 @@ def _happen(now: int, order: Order, engine: Engine, record: Recorder) -> None:
 
 
 @kernel
-def _serve(now: int, order: Order, engine: Engine, changes: Changes) -> None:
+def _serve(now: int, order: Order, engine: Engine) -> None:
     """Dispatch every partition marked ``to_dispatch``."""
-    changes.size[0] = 0
+    engine.serving.changes.size[0] = 0
     for p in range(len(engine.to_dispatch)):
         if not engine.to_dispatch[p]:
             continue
@@ -256,7 +230,7 @@ def _serve(now: int, order: Order, engine: Engine, changes: Changes) -> None:
         if waiting and order.knob > 0.0:
             promote_starved(p, now, order, engine)
         if waiting:
-            _serve_partition(p, now, order, engine, changes)
+            _serve_partition(p, now, order, engine)
 
 
 @kernel
@@ -264,7 +238,6 @@ def replay(
     order: Order,
     engine: Engine,
     record: Recorder,
-    changes: Changes,
     outages: Outages,
     restart_us: int,
     horizon: int,
@@ -278,7 +251,7 @@ def replay(
     class. ``clock[DONE]`` is 1 when the run has ended or its horizon is reached. An instant costs O(classes +
     partitions), and each start, stop and completion of a job O(log n) beside its placement.
     """
-    clock, books = engine.clock, engine.books
+    clock, books, changes = engine.clock, engine.books, engine.serving.changes
     for _ in range(instants):
         if not room_for_instant(record, events):
             return
@@ -294,14 +267,14 @@ def replay(
         if clock[NEXT_OUTAGE] < len(outages.time):
             _change_servers(now, order, engine, record, outages)
         _happen(now, order, engine, record)
-        _serve(now, order, engine, changes)
+        _serve(now, order, engine)
         if engine.n_moved[0] > 0:
             record_levels(now, engine, record)
         if changes.size[0] > 0:
             if order.running_first:
                 change_places(engine, changes)
             order_changes(changes)
-            _apply(now, order, engine, record, changes, restart_us)
+            _apply(now, order, engine, record, restart_us)
         if order.running_first:
             place_moved(now, order, engine)
         engine.n_moved[0] = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ray_sim.kernels.core.arrays import I64, Books, Bool, Calendar, Queue, RunningList, Scratch
+from ray_sim.kernels.core.arrays import I64, Books, Bool, Calendar, RunningList, Serving
 
 STATIC, REMAINING, SERVICE = range(3)
 
@@ -42,7 +42,7 @@ class Engine(NamedTuple):
     clock: I64
     books: Books
     """Its verdicts are those of the order rule."""
-    queue: Queue
+    serving: Serving
     level: I64
     """(J,) queue of a job under SERVICE."""
     place: I64
@@ -69,6 +69,3 @@ class Engine(NamedTuple):
     """Jobs whose queue changed at this instant."""
     n_moved: I64
     pause: I64
-    idle: I64
-    claimable: I64
-    scratch: Scratch

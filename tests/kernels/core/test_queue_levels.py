@@ -59,7 +59,7 @@ class Levels(NamedTuple):
         engine.books.ledger.last_stop[job], engine.level[job] = last_stop, level
         engine.place[job] = end_place(0)
         key = queue_levels.current_key(self.order, engine, job, last_stop)
-        enqueue(ARRAYS, engine.queue, job, key)
+        enqueue(ARRAYS, engine.serving.queue, job, key)
 
     def in_order(self) -> list[int]:
         """Running jobs as listed."""
@@ -143,8 +143,8 @@ def test_waiting_jobs_are_promoted_when_they_have_waited_knob_times_what_they_ra
         assert engine.forgiven.tolist() == np.where(up, ran, 0).tolist()
         assert engine.level.tolist() == np.where(up, 0, ran >= 4).tolist()
         keys = [queue_levels.current_key(order, engine, job, now) for job in range(N_JOBS)]
-        assert engine.queue.key.tolist() == keys
-        assert engine.queue.heap[0] == np.argmin(keys)
+        assert engine.serving.queue.key.tolist() == keys
+        assert engine.serving.queue.heap[0] == np.argmin(keys)
 
 
 def test_started_jobs_go_behind_running_ones_and_suspended_ones_before_waiting_ones() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 
-from ray_sim.kernels.core.arrays import I64, WorldArrays, new_changes, new_pool, new_queue, new_scratch
+from ray_sim.kernels.core.arrays import I64, WorldArrays, new_pool, new_serving
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.core.queue_steps import QueueBooks, push_jobs, serve_queue
 from ray_sim.kernels.handle import handle
@@ -22,11 +22,7 @@ def books_of(arrays: WorldArrays, verdict: list[int] | None = None) -> QueueBook
     by_class = np.zeros(classes, np.int64)
     by_class[arrays.job_class] = [0] * n_jobs if verdict is None else verdict
     return QueueBooks(
-        arrays=arrays,
-        queue=new_queue(n_jobs, classes),
-        scratch=new_scratch(arrays),
-        changes=new_changes(n_jobs, n_jobs * len(arrays.capacity)),
-        idle=np.empty_like(arrays.capacity),
+        serving=new_serving(arrays, n_jobs * len(arrays.capacity)),
         to_serve=np.zeros(len(arrays.part_ptr) - 1, np.bool_),
         verdict=by_class,
         refused=np.empty(n_jobs, np.int64),
@@ -35,7 +31,7 @@ def books_of(arrays: WorldArrays, verdict: list[int] | None = None) -> QueueBook
 
 def started(books: QueueBooks) -> dict[int, list[tuple[int, int]]]:
     """(server, tasks) of each job that starts, in the order of `Changes.order`."""
-    changes = books.changes
+    changes = books.serving.changes
     found = {}
     for i in changes.order[: changes.size[0]].tolist():
         rows = slice(changes.ptr[i], changes.ptr[i + 1])
@@ -59,7 +55,7 @@ def test_a_strict_queue_stops_at_the_job_that_does_not_fit_and_backfilling_passe
         serve_queue(handle(books), POOLED, backfill, pool)
         assert started(books) == jobs
         assert pool.free.tolist() == [[4], [1]]  # the free quanta are read only
-        assert books.queue.size.sum() == 3 - len(jobs)
+        assert books.serving.queue.size.sum() == 3 - len(jobs)
 
 
 def test_wrong_jobs_add_nothing_and_those_that_never_fit_are_refused() -> None:
@@ -67,9 +63,9 @@ def test_wrong_jobs_add_nothing_and_those_that_never_fit_are_refused() -> None:
     books = books_of(arrays, [0, 1, 2])
     for jobs, at in (([0, 3], 1), ([-1], 0)):
         assert push_jobs(handle(books), ints(jobs), ints([0, 0])) == (at, 0)
-        assert (int(books.queue.size.sum()), books.to_serve.tolist()) == (0, [False])
+        assert (int(books.serving.queue.size.sum()), books.to_serve.tolist()) == (0, [False])
     assert push_jobs(handle(books), ints([2, 0, 1]), ints([0, 0, 0])) == (-1, 2)
-    assert (books.refused[:2].tolist(), books.queue.size.sum(), books.to_serve.tolist()) == (
+    assert (books.refused[:2].tolist(), books.serving.queue.size.sum(), books.to_serve.tolist()) == (
         [2, 1],
         1,
         [True],

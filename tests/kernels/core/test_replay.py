@@ -8,7 +8,6 @@ import pytest
 from ray_sim.engine.compiled import new_engine
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.recording import Recording
-from ray_sim.kernels.core.arrays import new_changes
 from ray_sim.kernels.core.replay import replay
 from ray_sim.kernels.core.replay_state import DONE, NOW
 from ray_sim.policies.registry import create_policy
@@ -26,11 +25,11 @@ def ledger_after(policy: str, instants: int) -> tuple[dict[str, list[float]], in
     )
     assert order is not None
     engine, recording = new_engine(WORLD, order), Recording(WORLD)
-    books, changes = engine.books, new_changes(len(WORLD.table), WORLD.row_bound)
+    books = engine.books
     calls, last = 0, -2
     while not engine.clock[DONE]:
         replay(
-            order, engine, recording.ensure_room(), changes, WORLD.outages, WORLD.restart_us,
+            order, engine, recording.ensure_room(), WORLD.outages, WORLD.restart_us,
             WORLD.horizon_us, instants, recording.bound,
         )  # fmt: skip
         calls += 1
