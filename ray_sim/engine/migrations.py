@@ -11,15 +11,17 @@ import numpy as np
 from ray_sim.engine.placements import VisiblePlacements
 from ray_sim.kernels.core.arrays import Changes
 from ray_sim.kernels.core.job_rows import Rows, find_differing
-from ray_sim.kernels.core.server_matching import MOST_SQUARED, match, weigh_pairs
 from ray_sim.kernels.core.server_places import (
+    MOST_SQUARED,
     Exchanges,
     Places,
     count_kept,
     find_exchanges,
     find_places,
+    match,
     rename_servers,
     sum_pairs,
+    weigh_pairs,
 )
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.units import BoolArray, IntArray
