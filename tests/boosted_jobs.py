@@ -20,7 +20,7 @@ from ray_sim.engine.job_queue import JobQueue
 from ray_sim.engine.kinds.base import JobKind, KindParameter
 from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
-from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
+from ray_sim.engine.kinds.run import KindOutcome, KindRun
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.run_core import RunCore
@@ -194,23 +194,23 @@ def _of_boosted_jobs(figures: BoostFigures) -> FigureRows:
 
 
 @dataclass(frozen=True, slots=True)
-class BoostOutcome(RigidOutcome):
+class BoostOutcome(KindOutcome):
     """Figures of gangs, and a column and a figure of boosts."""
 
     boosts: IntArray
 
     def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> BoostFigures:
-        pauses = RigidOutcome.figures(self, jobs, counted)
         boosts = self.boosts if counted is None else self.boosts[counted]
-        return BoostFigures(restart_share=pauses.restart_share, boosts=int(boosts.sum()))
+        return BoostFigures(restart_share=self.restart_share(jobs, counted), boosts=int(boosts.sum()))
 
     def job_columns(self) -> Mapping[str, pl.Series]:
         return {"boosts": pl.Series(self.boosts)}
 
 
-class BoostedRun(RigidRun):
+class BoostedRun(KindRun):
     """Gangs of one run that may be boosted."""
 
+    view: ClassVar[type[View]] = BoostedView
     decision_type: ClassVar[type[Decision]] = BoostedDecision
 
     def __init__(self, core: RunCore, factor: float) -> None:
@@ -218,10 +218,6 @@ class BoostedRun(RigidRun):
         self._boosted: BoolArray = np.zeros(jobs, dtype=np.bool_)
         self._boosts: IntArray = np.zeros(jobs, dtype=np.int64)
         super().__init__(core, BoostTruth(RigidProgress(core.world.arrays.speed), factor, self._boosted))
-
-    @property
-    def view(self) -> type[BoostedView]:
-        return BoostedView
 
     @property
     def observed(self) -> BoolArray:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.kinds.rigid.run import RigidOutcome
+from ray_sim.engine.kinds.run import KindOutcome
 from ray_sim.engine.policy_calls import order_of
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.recording import Recording
@@ -69,7 +69,7 @@ def run_compiled(
         if stopping():
             raise RunStoppedError(f"stopped with {ended:,} of {n_jobs:,} jobs ended; run it again")
     now_us = max(int(engine.clock[NOW]), 0)
-    kind = RigidOutcome(books.ledger, now_us)
+    kind = KindOutcome(books.ledger, now_us)
     return Outcome(books.ledger, recording.joined(), now_us, {}, "compiled", kind, order=order)
 
 

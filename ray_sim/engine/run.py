@@ -7,7 +7,7 @@ from typing import Literal
 
 from ray_sim.engine.compiled import Progress, run_compiled, why_general
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.kinds.base import KindOutcome
+from ray_sim.engine.kinds.run import KindOutcome
 from ray_sim.engine.limits import check_sites
 from ray_sim.engine.policy_calls import named_failures, raise_named
 from ray_sim.engine.policy_context import PolicyContext

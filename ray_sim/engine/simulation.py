@@ -17,8 +17,9 @@ import numpy as np
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision, Wake
-from ray_sim.engine.kinds.base import JobKind, KindOutcome
+from ray_sim.engine.kinds.base import JobKind
 from ray_sim.engine.kinds.registry import refuse_policy
+from ray_sim.engine.kinds.run import KindOutcome
 from ray_sim.engine.placements import VisiblePlacements
 from ray_sim.engine.policy_calls import mapping_of, name_of, named_failures, order_of, report_of
 from ray_sim.engine.read_only import read_only

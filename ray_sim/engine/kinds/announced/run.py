@@ -17,10 +17,11 @@ from ray_sim.engine.kinds.announced.view import (
     AnnouncedSources,
     AnnouncedView,
 )
-from ray_sim.engine.kinds.rigid.run import RigidRun
+from ray_sim.engine.kinds.run import KindRun
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.states import State, sorted_indices, within
 from ray_sim.engine.validation import job_name
+from ray_sim.engine.view import View
 from ray_sim.kernels.core.arrays import COMPLETED, EVENT_NAMES, RUNNING, WAITING
 from ray_sim.kernels.core.record import add_event
 from ray_sim.model.errors import InfeasibleDecisionError
@@ -30,9 +31,10 @@ COME = len(EVENT_NAMES)
 """Code of the event that a job comes."""
 
 
-class AnnouncedRun(RigidRun):
+class AnnouncedRun(KindRun):
     """Announced jobs of one run: gangs that come some time after their submission."""
 
+    view: ClassVar[type[View]] = AnnouncedView
     decision_type: ClassVar[type[Decision]] = AnnouncedDecision
 
     def __init__(self, core: RunCore, facts: AnnouncedFacts, policy: AnnouncedPolicy) -> None:
@@ -52,11 +54,6 @@ class AnnouncedRun(RigidRun):
         self._sorted_us = self._arrival_us[self._in_order]
         self._next = 0
         self._came: IntArray = NO_JOBS
-
-    @property
-    def view(self) -> type[AnnouncedView]:
-        """Class of the views of its policies."""
-        return AnnouncedView
 
     @property
     def observed(self) -> AnnouncedSources:

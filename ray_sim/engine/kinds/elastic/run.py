@@ -18,9 +18,10 @@ from ray_sim.engine.kinds.elastic.facts import ElasticFacts, Stragglers
 from ray_sim.engine.kinds.elastic.noisy_losses import NoisyLosses
 from ray_sim.engine.kinds.elastic.view import ElasticContext, ElasticView, Losses
 from ray_sim.engine.kinds.elastic.weighted_time import WeightedTime, trained_us
-from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
+from ray_sim.engine.kinds.run import KindOutcome, KindRun
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.states import State, Stateful, all_within, section
+from ray_sim.engine.view import View
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING
 from ray_sim.kernels.core.progress import work_left_of
 from ray_sim.kernels.elastic.training import Training, book_traffic, note_placements
@@ -35,10 +36,9 @@ from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntAr
 
 
 @dataclass(frozen=True, slots=True)
-class ElasticOutcome:
+class ElasticOutcome(KindOutcome):
     """Figures of a run of elastic jobs, arrays (J,) each."""
 
-    pauses: RigidOutcome
     moved_mb: FloatArray
     """Sent from server to server."""
     task_us: FloatArray
@@ -67,7 +67,7 @@ class ElasticOutcome:
         span_s = chosen.select(pl.col("finish_s").max() - pl.col("submit_s").min()).item()
         errors = [None if np.isnan(mean) else float(mean) for mean in self.estimate_errors.means()]
         return ElasticFigures(
-            restart_share=self.pauses.figures(jobs, counted).restart_share,
+            restart_share=self.restart_share(jobs, counted),
             cross_server_gb=float(moved_mb.sum()) / 1000,
             mean_tasks=task_us / US_PER_S / span_s if span_s else None,
             computing_share=float(computing_us.sum()) / task_us if task_us > 0 else None,
@@ -122,8 +122,11 @@ def _new_training(profile: TrainingProfile) -> Training:
     )
 
 
-class ElasticRun(RigidRun):
+class ElasticRun(KindRun):
     """Elastic jobs of one run."""
+
+    view: ClassVar[type[View]] = ElasticView
+    decision_type: ClassVar[type[Decision]] = ElasticDecision
 
     def __init__(
         self, core: RunCore, facts: ElasticFacts, streams: Streams, parameter_blocks: str = AS_WORLD
@@ -161,11 +164,6 @@ class ElasticRun(RigidRun):
         }
         self._parts = {name: part for name, part in parts.items() if part is not None}
         """What a snapshot holds beside `Training`."""
-
-    @property
-    def view(self) -> type[ElasticView]:
-        """Class of the views of its policies."""
-        return ElasticView
 
     @property
     def observed(self) -> ElasticRun:
@@ -244,8 +242,6 @@ class ElasticRun(RigidRun):
         if self._imbalance is not None and self._loads is not None:
             self._imbalance.weigh(jobs, self._loads.of(jobs, ps).skew - 1.0)
 
-    decision_type: ClassVar[type[Decision]] = ElasticDecision
-
     def check(self, where: str, now_us: int, decision: Decision) -> None:
         """Refuse estimates but of jobs that stay in the system, each at most once.
 
@@ -280,7 +276,8 @@ class ElasticRun(RigidRun):
         with_ps = profile.exchange != Exchange.ALL_REDUCE
         work_left_of(self._core.ledger, everybody, end_us, left)
         return ElasticOutcome(
-            RigidOutcome(self._core.ledger, now_us),
+            self._core.ledger,
+            now_us,
             self._training.moved_mb.copy(),
             self._tasks.weighted_us.copy(),
             (profile.work - left) * profile.sample_s * US_PER_S,

@@ -24,7 +24,7 @@ from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from ray_sim.engine.contract import Policy
-    from ray_sim.engine.kinds.rigid.run import RigidRun
+    from ray_sim.engine.kinds.run import KindRun
     from ray_sim.engine.run_core import RunCore
     from ray_sim.model.streams import Streams
 
@@ -42,13 +42,13 @@ class RigidJobs(JobKind):
         """Make the facts of a world, see `RigidFacts`."""
         return RigidFacts.of(setting)
 
-    def start(self, core: RunCore, policy: Policy, streams: Streams) -> RigidRun:
+    def start(self, core: RunCore, policy: Policy, streams: Streams) -> KindRun:
         """Start a run."""
-        from ray_sim.engine.kinds.rigid.run import RigidRun
+        from ray_sim.engine.kinds.run import KindRun
 
         facts = core.world.facts
         assert isinstance(facts, RigidFacts)
-        return RigidRun(core, facts.progress)
+        return KindRun(core, facts.progress)
 
     def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits | None:
         """Gangs at the speed of their partition's fastest server; no limits under another progress rule."""

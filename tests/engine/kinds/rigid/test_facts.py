@@ -13,7 +13,7 @@ from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.kinds.registry import JOB_KINDS
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.kinds.rigid.jobs import RigidJobs
-from ray_sim.engine.kinds.rigid.run import RigidRun
+from ray_sim.engine.kinds.run import KindRun
 from ray_sim.engine.run import run_world
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.simulation import Simulation
@@ -34,7 +34,7 @@ class SlowLoopFacts(RigidFacts):
         return False
 
 
-class LimitedRun(RigidRun):
+class LimitedRun(KindRun):
     """Gangs that the world ends once they have run for five seconds."""
 
     limit_us: ClassVar[int] = 5 * US_PER_S
@@ -68,20 +68,20 @@ class LimitedJobs(RigidJobs):
     truth = "limited"
     jobs = "limited"
 
-    def __init__(self, run: type[RigidRun]) -> None:
+    def __init__(self, run: type[KindRun]) -> None:
         self._run = run
 
     def facts(self, setting: WorldSetting) -> RigidFacts:
         gangs = RigidFacts.of(setting)
         return SlowLoopFacts(**{each.name: getattr(gangs, each.name) for each in fields(RigidFacts)})
 
-    def start(self, core: RunCore, policy: object, streams: Streams) -> RigidRun:
+    def start(self, core: RunCore, policy: object, streams: Streams) -> KindRun:
         facts = core.world.facts
         assert isinstance(facts, RigidFacts)
         return self._run(core, facts.progress)
 
 
-def limited(world: World, run: type[RigidRun] = LimitedRun) -> World:
+def limited(world: World, run: type[KindRun] = LimitedRun) -> World:
     """The same jobs and servers in a world that ends jobs."""
     kinds = (*JOB_KINDS, LimitedJobs(run))
     return build_world(world.table, world.cluster, params={"truth": "limited"}, kinds=kinds)
@@ -100,7 +100,7 @@ def test_the_reason_for_the_general_loop_names_the_kind_of_jobs() -> None:
 
 
 @pytest.mark.parametrize(("run", "reason"), [(LimitedRun, "time_limit"), (UnnamedRun, "world")])
-def test_a_world_that_evicts_a_job_names_its_reason(run: type[RigidRun], reason: str) -> None:
+def test_a_world_that_evicts_a_job_names_its_reason(run: type[KindRun], reason: str) -> None:
     # J1 is ended at 5 s, after five of its 20 s; J2 waits until then and ends at 9 s.
     result = run_world(limited(TWO_JOBS, run), create_policy("fifo"))
     assert times_of(result) == {"J1": (0, 5), "J2": (5, 9)}
@@ -123,6 +123,6 @@ def test_the_reason_of_an_eviction_is_in_a_snapshot() -> None:
 def test_bounds_of_rigid_jobs_do_not_depend_on_the_loop() -> None:
     # 20 s and 4 s on one GPU: the bound is that of the same jobs in the compiled loop.
     plain = run_world(TWO_JOBS, create_policy("fifo")).summary
-    general = run_world(limited(TWO_JOBS, RigidRun), create_policy("fifo")).summary
+    general = run_world(limited(TWO_JOBS, KindRun), create_policy("fifo")).summary
     assert plain.certificate is not None
     assert general.certificate == plain.certificate

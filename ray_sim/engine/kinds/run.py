@@ -1,4 +1,8 @@
-"""Jobs that hold all their tasks or nothing, and progress at a rate that follows from where they are."""
+"""The jobs of one run, and what they add to its result: gangs, unless a kind overrides it.
+
+Gangs hold all their tasks or nothing, and progress at a rate that follows from where they are. The loop calls
+`KindRun` for everything that jobs do; elastic, announced and chunked jobs are subclasses.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,6 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.decision import NO_JOBS, NO_WAKE, Decision, Wake
-from ray_sim.engine.kinds.base import KindOutcome
 from ray_sim.engine.placements import nothing_for
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.run_core import RunCore
@@ -21,21 +24,25 @@ from ray_sim.kernels.core.arrays import RUNNING, Changes, Ledger, Outages
 from ray_sim.kernels.core.job_transitions import commit_placements, evict, finish_due, rate_jobs
 from ray_sim.kernels.core.outages import lose_server, regain_server
 from ray_sim.model.errors import InfeasibleDecisionError
-from ray_sim.model.figures.base import GangFigures
+from ray_sim.model.figures.base import GangFigures, KindFigures
 from ray_sim.model.progress_rule import ProgressRule
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray, seconds_to_us
 
 
 @dataclass(frozen=True, slots=True)
-class RigidOutcome:
-    """Figures of a run of jobs that pause when they are placed anew."""
+class KindOutcome:
+    """Figures and columns that a kind adds to a result: of gangs, which pause when they are placed anew."""
 
     ledger: Ledger
     now_us: int
     """The last instant."""
 
-    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> GangFigures:
-        """The share of held time that went into pauses; a job that runs now may be in one."""
+    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> KindFigures:
+        """Figures of the summary, over the counted jobs: (J,), all where None."""
+        return GangFigures(restart_share=self.restart_share(jobs, counted))
+
+    def restart_share(self, jobs: pl.DataFrame, counted: BoolArray | None) -> float | None:
+        """Share of held time that went into pauses; a job that runs now may be in one."""
         ledger = self.ledger
         running = ledger.status == RUNNING
         ran_us = ledger.ran + np.where(running, np.maximum(self.now_us - ledger.anchor, 0), 0)
@@ -43,19 +50,24 @@ class RigidOutcome:
         if counted is not None:
             ran_us, held_us = ran_us[counted], held_us[counted]
         held = int(held_us.sum())
-        return GangFigures(restart_share=1.0 - int(ran_us.sum()) / held if held else None)
+        return 1.0 - int(ran_us.sum()) / held if held else None
 
     def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
-        """No columns."""
+        """Columns of the timeline by name, (n,) each, at these instants, increasing."""
         return {}
 
     def job_columns(self) -> Mapping[str, pl.Series]:
-        """No columns."""
+        """Columns of jobs by name, (J,) each, that follow those of `JOB_SCHEMA`."""
         return {}
 
 
-class RigidRun:
-    """Rigid jobs of one run; elastic jobs differ in what happens when they are placed."""
+class KindRun:
+    """The jobs of one run. Instants are microseconds; each call says which instant it is."""
+
+    view: ClassVar[type[View]] = View
+    """Class of the views of its policies."""
+    decision_type: ClassVar[type[Decision]] = Decision
+    """Class of the decisions about its jobs."""
 
     def __init__(self, core: RunCore, progress: ProgressRule) -> None:
         self._core = core
@@ -63,13 +75,8 @@ class RigidRun:
         self._undisturbed = not progress.disturbing
 
     @property
-    def view(self) -> type[View]:
-        """Class of the views of its policies."""
-        return View
-
-    @property
     def observed(self) -> object:
-        """No observations but those of every view."""
+        """Object behind the observations that only `view` has."""
         return None
 
     def context(self, sees: frozenset[str], policy: str) -> PolicyContext:
@@ -78,16 +85,16 @@ class RigidRun:
 
     @property
     def used(self) -> IntArray:
-        """(R,) quanta that jobs hold."""
+        """(R,) quanta that jobs hold, for the timeline."""
         return self._core.placements.used
 
     @property
     def next_us(self) -> int:
-        """Rigid jobs do nothing of their own."""
+        """When its jobs next do something that is neither a completion nor a report of a site."""
         return NEVER_US
 
     def happen(self, now_us: int) -> Wake:
-        """Rigid jobs do nothing of their own."""
+        """Carry out what `next_us` announced, if it is due."""
         return NO_WAKE
 
     def change_servers(self, now_us: int, outages: Outages) -> Wake:
@@ -120,7 +127,7 @@ class RigidRun:
         return lost
 
     def book_reports(self, now_us: int) -> Wake:
-        """Sites have nothing to report of jobs that end by the calendar."""
+        """Book what sites report at an instant at which no server changes; jobs here end by the calendar."""
         return NO_WAKE
 
     def complete(self, now_us: int) -> IntArray:
@@ -134,15 +141,12 @@ class RigidRun:
         self._rate_others(now_us, self._disturbed_by(done))
         return done
 
-    decision_type: ClassVar[type[Decision]] = Decision
-    """Class of the decisions about its jobs."""
-
     def check(self, where: str, now_us: int, decision: Decision) -> None:
-        """Refuse decisions about jobs of another kind.
+        """Refuse a decision that breaks a rule of this kind; capacity is checked before.
 
         Raises
         ------
-        InfeasibleDecisionError : it names what was expected, after ``where``
+        InfeasibleDecisionError : it names the first fault, after ``where``
         """
         if type(decision) in (self.decision_type, Decision):
             return
@@ -164,11 +168,12 @@ class RigidRun:
             self._rate_others(now_us, self._disturbed_by(alone))
 
     def carry_out(self, now_us: int, decision: Decision) -> None:
-        """Place jobs as decided; then rate them, and those whose rate they change."""
+        """Place jobs as decided; rejected and evicted jobs have ended before."""
         if decision.changes is not None:
             self._place(now_us, decision.changes)
 
     def _place(self, now_us: int, changes: Changes) -> None:
+        """Place jobs; then rate them, and those whose rate they change."""
         core, n = self._core, int(changes.size[0])
         changed = changes.job[:n]
         pauses_us = np.empty(n, dtype=np.int64)
@@ -208,7 +213,7 @@ class RigidRun:
 
     def outcome(self, now_us: int, end_us: int) -> KindOutcome:
         """At the end of the run, whose last instant is ``now_us``."""
-        return RigidOutcome(self._core.ledger, now_us)
+        return KindOutcome(self._core.ledger, now_us)
 
     def state(self) -> State:
         """The core has all there is."""
