@@ -10,7 +10,7 @@ import numpy as np
 from ray_sim.engine.decision import NO_JOBS, Decision, QueueLevels
 from ray_sim.engine.order import never_fits
 from ray_sim.engine.read_only import read_only
-from ray_sim.engine.states import State, check_heaps, same, section
+from ray_sim.engine.states import State, check_heaps, copies, joined, overwrite, same, section
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import Changes, RunningList, new_running, new_serving
 from ray_sim.kernels.core.heap import rekey
@@ -179,15 +179,14 @@ class JobQueue:
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        return {f"queue.{name}": array.copy() for name, array in self._queue._asdict().items()}
+        return joined({"queue": copies(self._queue)})
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         saved = section(state, "queue")
         class_of, waiting = check_heaps(saved, saved["key"], self._arrays.class_size_ptr[:-1]).T
         same("queue.heap", self._arrays.job_class[waiting], class_of)
-        for name, array in self._queue._asdict().items():
-            array[:] = saved[name]
+        overwrite(self._queue, saved)
 
 
 def _as_running(jobs: IntArray, keys: IntArray) -> RunningList:

@@ -27,7 +27,7 @@ from ray_sim.engine.result import Outcome, build_result
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.since_last_decision import NOTHING, SinceLastDecision
 from ray_sim.engine.sites.fleet import Fleet, fleet_of
-from ray_sim.engine.states import State, same, section, within
+from ray_sim.engine.states import State, joined, same, section, within
 from ray_sim.engine.validation import check_decision
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
@@ -340,7 +340,7 @@ class Simulation:
         """Everything that `restore` needs to go on alike, as arrays; valid between two instants."""
         with named_failures(self._policy):
             of_policy = mapping_of(self._policy, "state")
-        return self.state_of_world() | {f"policy.{name}": array for name, array in of_policy.items()}
+        return self.state_of_world() | joined({"policy": of_policy})
 
     def state_of_world(self) -> State:
         """All of `state` that is not the policy's."""
@@ -348,7 +348,7 @@ class Simulation:
         scalars.append(self._idle)
         return {
             **self._core.state(),
-            **{f"kind.{name}": array for name, array in self._kind.state().items()},
+            **joined({"kind": self._kind.state()}),
             "scalars": np.array(scalars),
         }
 

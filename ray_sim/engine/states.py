@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -27,6 +27,22 @@ class Stateful(Protocol):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
+
+
+def joined(parts: Mapping[str, Mapping[str, np.ndarray]]) -> State:
+    """States of several parts as one, each under its name; `section` takes one out again."""
+    return {f"{part}.{name}": array for part, state in parts.items() for name, array in state.items()}
+
+
+def copies(group: NamedTuple) -> State:
+    """Copies of the arrays of a group, by field; `overwrite` takes them."""
+    return {name: array.copy() for name, array in group._asdict().items()}
+
+
+def overwrite(group: NamedTuple, state: Mapping[str, np.ndarray]) -> None:
+    """Set the arrays of a group, in place, to those of a state."""
+    for name, array in group._asdict().items():
+        array[:] = state[name]
 
 
 def section(state: Mapping[str, np.ndarray], name: str) -> State:

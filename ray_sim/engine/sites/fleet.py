@@ -11,7 +11,7 @@ import numpy as np
 from ray_sim.engine.sites.part import NO_EVENTS, SitePart
 from ray_sim.engine.sites.routing import Routing
 from ray_sim.engine.sites.site import Commands, Query, Site, SiteFacts, join
-from ray_sim.engine.states import State, same, section, within
+from ray_sim.engine.states import State, joined, same, section, within
 from ray_sim.engine.world import World
 from ray_sim.model.units import NEVER_US, IntArray
 
@@ -121,8 +121,7 @@ def join_states(
 ) -> State:
     """The state of a fleet, the same wherever its sites live."""
     return {
-        **{f"{i}.{name}": array for i, state in enumerate(sites) for name, array in state.items()},
-        **{f"routing.{name}": array for name, array in routing.state().items()},
+        **joined({str(i): state for i, state in enumerate(sites)} | {"routing": routing.state()}),
         "sequence": np.array(sequence),
         "next": np.array(following),
     }

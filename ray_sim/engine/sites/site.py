@@ -14,7 +14,7 @@ import numpy as np
 
 from ray_sim.engine.placements import Placements, nothing_for
 from ray_sim.engine.sites.part import NO_EVENTS, PartCommands, PartFacts
-from ray_sim.engine.states import State, section, within
+from ray_sim.engine.states import State, joined, section, within
 from ray_sim.kernels.core.arrays import Changes, Outages, WorldArrays
 from ray_sim.kernels.core.outages import set_available
 from ray_sim.model.errors import RunFailedError
@@ -164,8 +164,7 @@ class Site:
     def state(self) -> State:
         """Arrays that `restore` takes."""
         return {
-            **{f"placements.{name}": array for name, array in self.placements.state().items()},
-            **{f"part.{name}": array for name, array in self._part.state().items()},
+            **joined({"placements": self.placements.state(), "part": self._part.state()}),
             "sequence": np.array([self._sequence]),
             "answer": self._answer[0].copy(),
         }

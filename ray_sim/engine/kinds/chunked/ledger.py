@@ -16,7 +16,7 @@ from ray_sim.engine.kinds.chunked.site_part import ChunkCommands, JobValues
 from ray_sim.engine.kinds.chunked.slot_rounding import SlotRounding
 from ray_sim.engine.placements import Placements, nothing_for
 from ray_sim.engine.sites.site import Commands
-from ray_sim.engine.states import State, all_within, same, section, within
+from ray_sim.engine.states import State, all_within, copies, joined, same, section, within
 from ray_sim.kernels.chunked.chunk_ledger import Chunked, book_events, new_chunked, note_stall
 from ray_sim.kernels.chunked.queue_state import COMPLETE, EVENT_LEFT, EVENT_WORKER, LOST, ChunkRows
 from ray_sim.kernels.core.arrays import (
@@ -218,9 +218,8 @@ class ChunkLedger:
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        jobs = {f"jobs.{name}": array.copy() for name, array in self.jobs._asdict().items()}
-        rounding = {f"rounding.{name}": array for name, array in self.rounding.state().items()}
-        return {**jobs, **rounding, "dispatched": self.dispatched.copy(), "used": self.used.copy()}
+        parts = joined({"jobs": copies(self.jobs), "rounding": self.rounding.state()})
+        return {**parts, "dispatched": self.dispatched.copy(), "used": self.used.copy()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""

@@ -20,7 +20,7 @@ from ray_sim.engine.kinds.elastic.view import ElasticContext, ElasticView, Losse
 from ray_sim.engine.kinds.elastic.weighted_time import WeightedTime, trained_us
 from ray_sim.engine.kinds.run import KindOutcome, KindRun
 from ray_sim.engine.run_core import RunCore
-from ray_sim.engine.states import State, Stateful, all_within, section
+from ray_sim.engine.states import State, Stateful, all_within, joined, section
 from ray_sim.engine.view import View
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING
 from ray_sim.kernels.core.progress import work_left_of
@@ -322,11 +322,7 @@ class ElasticRun(KindRun):
         return {
             "strikes": np.array([self._strikes]),
             **{name: getattr(self._training, name).copy() for name in _CHANGING},
-            **{
-                f"{part}.{name}": array
-                for part, each in self._parts.items()
-                for name, array in each.state().items()
-            },
+            **joined({name: part.state() for name, part in self._parts.items()}),
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
