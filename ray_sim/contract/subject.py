@@ -15,7 +15,6 @@ from ray_sim.contract.announced_worlds import (
 )
 from ray_sim.contract.books import CheckedSimulation, checked_run
 from ray_sim.contract.chunked_worlds import (
-    EdgeCase,
     busy_chunks,
     chunk_edge_cases,
     failing_chunks,
@@ -31,6 +30,7 @@ from ray_sim.contract.elastic_worlds import (
     with_more_samples,
 )
 from ray_sim.contract.rigid_worlds import (
+    EdgeCase,
     busy_world,
     edge_cases,
     failing_world,

@@ -118,7 +118,7 @@ class Queues(NamedTuple):
     """(J,) list of jobs with served rows that got or lost their parameter server."""
     is_ps_changed: Bool
     event: I64
-    """(EVENTS_PER_ROW N, EVENT_COLUMNS), see `chunk_events`."""
+    """(EVENTS_PER_ROW N, EVENT_COLUMNS), see `report`."""
     size: I64
     preemption_cost: int
     """Repeated work that a preemption adds to a row, in microseconds."""
