@@ -29,6 +29,17 @@ class Stateful(Protocol):
         """Continue from a state."""
 
 
+class Stateless:
+    """Base of what has no arrays to save, unless a subclass has some."""
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        return {}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+
+
 def joined(parts: Mapping[str, Mapping[str, np.ndarray]]) -> State:
     """States of several parts as one, each under its name; `section` takes one out again."""
     return {f"{part}.{name}": array for part, state in parts.items() for name, array in state.items()}

@@ -11,12 +11,12 @@ import numpy as np
 from ray_sim.engine.sites.part import NO_EVENTS, SitePart
 from ray_sim.engine.sites.routing import Routing
 from ray_sim.engine.sites.site import Commands, Query, Site, SiteFacts, join
-from ray_sim.engine.states import State, joined, same, section, within
+from ray_sim.engine.states import State, Stateless, joined, same, section, within
 from ray_sim.engine.world import World
 from ray_sim.model.units import NEVER_US, IntArray
 
 
-class Fleet:
+class Fleet(Stateless):
     """Routes commands to sites and joins their answers in server order; idle sites are not stepped.
 
     This one has no sites: for jobs of which sites keep placements only, since these are the coordinator's
@@ -44,13 +44,6 @@ class Fleet:
     def ask(self, query: Query) -> State:
         """The answers of all sites, joined in server order. Changes nothing."""
         return SitePart().ask(query.question, query.now_us, query.arrays)
-
-    def state(self) -> State:
-        """Arrays that `restore` takes."""
-        return {}
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a state."""
 
 
 def fleet_of(world: World, sites: int, *, always: bool) -> Fleet:

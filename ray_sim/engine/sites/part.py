@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from ray_sim.engine.states import State
+from ray_sim.engine.states import State, Stateless
 from ray_sim.kernels.core.arrays import EVENT_COLUMNS, Outages, WorldArrays
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray
@@ -32,7 +32,7 @@ class PartCommands(Protocol):
         """Whether there is nothing to carry out."""
 
 
-class SitePart:
+class SitePart(Stateless):
     """State of one kind of job at a site. Time moves only in `advance`, never past `next_us`."""
 
     @property
@@ -60,15 +60,8 @@ class SitePart:
         """Answer a question; changes nothing."""
         raise RunFailedError(f"sites of this world answer no questions, but were asked {question!r}")
 
-    def state(self) -> State:
-        """Arrays that `restore` takes."""
-        return {}
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a state."""
-
-
-class PartRouting:
+class PartRouting(Stateless):
     """Shares of commands by site."""
 
     def share(
@@ -80,13 +73,6 @@ class PartRouting:
     def concerned(self, site: int, jobs: IntArray) -> BoolArray:
         """(n,) jobs that have something at the site."""
         return np.zeros(len(jobs), dtype=np.bool_)
-
-    def state(self) -> State:
-        """Arrays that `restore` takes."""
-        return {}
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a state."""
 
 
 class PartFacts:
