@@ -13,6 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ray_sim.model.result import RunResult
+from tests.chunk_worlds import ChunkJob, runs_of
+
 ALWAYS = 10**9
 
 
@@ -77,6 +80,16 @@ class Naive:
         """When a job has ended, None if it has not."""
         done = [c.ran[-1] + 1 for c in self.chunks if c.job == job and c.left == 0]
         return max(done) if len(done) == chunks else None
+
+
+def assert_ran_as(naive: Naive, jobs: Sequence[ChunkJob], result: RunResult) -> None:
+    """Every chunk ran in the slots of the naive simulation, and was preempted as often."""
+    for number, job in enumerate(jobs):
+        for unit in range(job.chunks):
+            runs = runs_of(result, f"J{number + 1}", unit)
+            ran = [slot for begin, end in runs for slot in range(int(begin), int(end))]
+            assert ran == naive.ran(number, unit)
+    assert result.summary.preemptions == naive.preemptions
 
 
 @dataclass

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ray_sim.engine.world import World
 from ray_sim.model.result import RunResult
 from tests.chunk_worlds import CLOUD, ChunkJob, Row, Script, Server, chunk_world, runs_of
-from tests.engine.kinds.chunked.naive_chunks import ALWAYS, Naive, NaiveWorld, Planned, Times
+from tests.engine.kinds.chunked.naive_chunks import ALWAYS, Naive, NaiveWorld, Planned, Times, assert_ran_as
 from tests.figures import chunked_of
 from tests.proofs import instances
 from tests.random_worlds import server_changes
@@ -146,15 +146,9 @@ def expected(case: Case, changes: Sequence[Change] = ()) -> Naive:
 
 def assert_alike(case: Case, result: RunResult, naive: Naive) -> None:
     """Every chunk ran in the same slots, and all counts agree."""
-    for number, job in enumerate(case.jobs):
-        for unit in range(job.chunks):
-            runs = runs_of(result, f"J{number + 1}", unit)
-            assert [slot for begin, end in runs for slot in range(int(begin), int(end))] == naive.ran(
-                number, unit
-            )
+    assert_ran_as(naive, case.jobs, result)
     done = [naive.finish(number, job.chunks) for number, job in enumerate(case.jobs)]
     assert result.jobs["finish_s"].to_list() == done
-    assert result.summary.preemptions == naive.preemptions
     assert chunked_of(result).preemption_cost_s == naive.preemptions * case.preemption_cost_s
     # The naive one goes on for ever where jobs stand still for ever.
     if None not in done:

@@ -18,6 +18,7 @@ from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_world, due_us_of, runs_of
 from tests.engine.kinds.chunked.failing_chunk_cases import BASE, Case, cases, naive_facts, plan_of, world_of
 from tests.engine.kinds.chunked.naive_a_online import NaiveAOnline
+from tests.engine.kinds.chunked.naive_chunks import assert_ran_as
 from tests.figures import chunked_of
 from tests.proofs import instances
 from tests.worlds import DOWN, column_of, fingerprint, replay
@@ -50,12 +51,7 @@ def assert_as_naive(case: Case, *, counted: bool = True) -> RunResult:
     result = replay(world, create_policy("a_online", params))
     naive_policy = naive_world(case, np.array(due_us_of(world)), counted=counted)
     naive = naive_policy.simulate(plan_of(case), SLOTS)
-    for number, job in enumerate(case.jobs):
-        for unit in range(job.chunks):
-            runs = runs_of(result, f"J{number + 1}", unit)
-            ran = [slot for begin, end in runs for slot in range(int(begin), int(end))]
-            assert ran == naive.ran(number, unit)
-    assert result.summary.preemptions == naive.preemptions
+    assert_ran_as(naive, case.jobs, result)
     assert (result.summary.policy_counts or {})["in_danger"] == len(naive_policy.in_danger)
     sites = len(case.servers)
     again = replay(world, create_policy("a_online", params), sites=sites)

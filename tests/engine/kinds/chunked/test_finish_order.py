@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 
 from ray_sim.policies.registry import create_policy
-from tests.chunk_worlds import runs_of
 from tests.engine.kinds.chunked.failing_chunk_cases import Case, cases, naive_facts, plan_of, world_of
+from tests.engine.kinds.chunked.naive_chunks import assert_ran_as
 from tests.engine.kinds.chunked.naive_finish_order import Key, NaiveFinishOrder, attained, remaining
 from tests.proofs import instances
 from tests.worlds import fingerprint, replay
@@ -29,12 +29,7 @@ def test_every_chunk_runs_in_the_slots_of_the_naive_simulator_with_any_number_of
     result = replay(world, create_policy(policy, params))
     twin = NaiveFinishOrder(**naive_facts(case), overtake=key is not None and case.preempt, key=key)
     naive = twin.simulate(plan_of(case), SLOTS)
-    for number, job in enumerate(case.jobs):
-        for unit in range(job.chunks):
-            runs = runs_of(result, f"J{number + 1}", unit)
-            ran = [slot for begin, end in runs for slot in range(int(begin), int(end))]
-            assert ran == naive.ran(number, unit)
-    assert result.summary.preemptions == naive.preemptions
+    assert_ran_as(naive, case.jobs, result)
     assert fingerprint(replay(world, create_policy(policy, params), sites=len(case.servers))) == fingerprint(
         result
     )
