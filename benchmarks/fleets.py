@@ -11,7 +11,7 @@ from benchmarks.figures import Figures, wall_clock
 from ray_sim.contract.rigid_worlds import cluster, job_table
 from ray_sim.engine.actors.ray_fleet import RayFleet
 from ray_sim.engine.build_world import build_world
-from ray_sim.engine.general import GeneralRun
+from ray_sim.engine.run import GeneralRun
 from ray_sim.engine.sites.fleet import Fleet, LocalFleet
 from ray_sim.engine.world import World
 from ray_sim.experiments.fanout.connection import cluster as ray_cluster

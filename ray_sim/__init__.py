@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from ray_sim.engine.build_world import build_world as build_world
     from ray_sim.engine.contract import Policy as Policy
     from ray_sim.engine.decision import Decision as Decision
+    from ray_sim.engine.decision import Wake as Wake
     from ray_sim.engine.kinds.chunked.decision import ChunkedDecision as ChunkedDecision
     from ray_sim.engine.kinds.chunked.decision import Dispatch as Dispatch
     from ray_sim.engine.kinds.chunked.decision import NewKeys as NewKeys
-    from ray_sim.engine.kinds.chunked.policy import ChunkedPolicy as ChunkedPolicy
+    from ray_sim.engine.kinds.chunked.view import ChunkedPolicy as ChunkedPolicy
     from ray_sim.engine.kinds.chunked.view import ChunkedView as ChunkedView
     from ray_sim.engine.kinds.elastic.decision import ElasticDecision as ElasticDecision
     from ray_sim.engine.kinds.elastic.decision import Estimates as Estimates
-    from ray_sim.engine.kinds.elastic.policy import ElasticPolicy as ElasticPolicy
+    from ray_sim.engine.kinds.elastic.view import ElasticPolicy as ElasticPolicy
     from ray_sim.engine.kinds.elastic.view import ElasticView as ElasticView
     from ray_sim.engine.policy_context import PolicyContext as PolicyContext
     from ray_sim.engine.simulation import Simulation as Simulation
     from ray_sim.engine.view import View as View
-    from ray_sim.engine.wake import Wake as Wake
     from ray_sim.experiments.inputs.cluster_file import load_cluster as load_cluster
     from ray_sim.experiments.run import simulate as simulate
     from ray_sim.experiments.sweep_results import SweepResults as SweepResults

@@ -12,7 +12,7 @@ import numpy as np
 
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
-from ray_sim.engine.partition_pools import partition_servers
+from ray_sim.engine.kinds.pools import partition_servers
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.model.job import Exchange

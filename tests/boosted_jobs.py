@@ -15,23 +15,21 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.decision import NO_JOBS, Decision, Wake
 from ray_sim.engine.job_queue import JobQueue
 from ray_sim.engine.kinds.base import JobKind, KindParameter
 from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
-from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
-from ray_sim.engine.placements import State
+from ray_sim.engine.kinds.run import KindOutcome, KindRun
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.run_core import RunCore
-from ray_sim.engine.sites.part import NO_EVENTS, PartCommands, PartFacts
+from ray_sim.engine.sites.part import NO_EVENTS, PartCommands, PartFacts, PartRouting, SitePart
 from ray_sim.engine.sites.site import Commands
+from ray_sim.engine.states import State
 from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
-from ray_sim.kernels.core.arrays import EVENT_NAMES, RUNNING, Outages, WorldArrays
+from ray_sim.kernels.core.arrays import EVENT_JOB, EVENT_NAMES, RUNNING, WorldArrays
 from ray_sim.kernels.core.record import add_event
-from ray_sim.kernels.core.site_events import EVENT_JOB
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.figures import GangFigures
 from ray_sim.model.parameters import Parameter
@@ -63,11 +61,11 @@ class BoostCommands:
 
 
 @dataclass(frozen=True, slots=True)
-class BoostPartFacts:
+class BoostPartFacts(PartFacts):
     """Sites time boosts and report their ends."""
 
     jobs: int
-    reports: bool = True
+    reports: ClassVar[bool] = True
 
     def at_site(self, arrays: WorldArrays, first_server: int, last_server: int, free: IntArray) -> BoostPart:
         return BoostPart(self.jobs)
@@ -76,8 +74,8 @@ class BoostPartFacts:
         return BoostRouting()
 
 
-class BoostPart:
-    """Ends of the boosts of jobs at a site."""
+class BoostPart(SitePart):
+    """Ends of the boosts of jobs at a site; a boost outlives its server."""
 
     def __init__(self, jobs: int) -> None:
         self._ends_us: IntArray = np.full(jobs, NEVER_US)
@@ -86,14 +84,8 @@ class BoostPart:
     def next_us(self) -> int:
         return int(self._ends_us.min(initial=NEVER_US))
 
-    def come_to(self, now_us: int) -> None:
-        """No effect."""
-
     def withdraw(self, jobs: IntArray) -> None:
         self._ends_us[jobs] = NEVER_US
-
-    def change_servers(self, outages: Outages, free: IntArray) -> None:
-        """A boost outlives its server."""
 
     def carry_out(self, commands: PartCommands) -> None:
         assert isinstance(commands, BoostCommands)
@@ -106,9 +98,6 @@ class BoostPart:
         events[:, EVENT_JOB] = over
         return events
 
-    def ask(self, question: str, now_us: int, arguments: Mapping[str, np.ndarray]) -> State:
-        raise NotImplementedError(question)
-
     def state(self) -> State:
         return {"ends_us": self._ends_us.copy()}
 
@@ -116,7 +105,7 @@ class BoostPart:
         self._ends_us[:] = state["ends_us"]
 
 
-class BoostRouting:
+class BoostRouting(PartRouting):
     """Boosts go to the site of the server named."""
 
     def share(
@@ -126,15 +115,6 @@ class BoostRouting:
         mine = here(commands.server)
         share = BoostCommands(commands.now_us, commands.job[mine], commands.server[mine])
         return None if share.empty else share
-
-    def concerned(self, site: int, jobs: IntArray) -> BoolArray:
-        return np.zeros(len(jobs), dtype=np.bool_)
-
-    def state(self) -> State:
-        return {}
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """No state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,23 +194,23 @@ def _of_boosted_jobs(figures: BoostFigures) -> FigureRows:
 
 
 @dataclass(frozen=True, slots=True)
-class BoostOutcome(RigidOutcome):
+class BoostOutcome(KindOutcome):
     """Figures of gangs, and a column and a figure of boosts."""
 
     boosts: IntArray
 
     def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> BoostFigures:
-        pauses = RigidOutcome.figures(self, jobs, counted)
         boosts = self.boosts if counted is None else self.boosts[counted]
-        return BoostFigures(restart_share=pauses.restart_share, boosts=int(boosts.sum()))
+        return BoostFigures(restart_share=self.restart_share(jobs, counted), boosts=int(boosts.sum()))
 
     def job_columns(self) -> Mapping[str, pl.Series]:
         return {"boosts": pl.Series(self.boosts)}
 
 
-class BoostedRun(RigidRun):
+class BoostedRun(KindRun):
     """Gangs of one run that may be boosted."""
 
+    view: ClassVar[type[View]] = BoostedView
     decision_type: ClassVar[type[Decision]] = BoostedDecision
 
     def __init__(self, core: RunCore, factor: float) -> None:
@@ -238,10 +218,6 @@ class BoostedRun(RigidRun):
         self._boosted: BoolArray = np.zeros(jobs, dtype=np.bool_)
         self._boosts: IntArray = np.zeros(jobs, dtype=np.int64)
         super().__init__(core, BoostTruth(RigidProgress(core.world.arrays.speed), factor, self._boosted))
-
-    @property
-    def view(self) -> type[BoostedView]:
-        return BoostedView
 
     @property
     def observed(self) -> BoolArray:

@@ -10,12 +10,10 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.build_world import build_world
-from ray_sim.engine.kinds.chunked.context import ChunkedContext
+from ray_sim.engine.decision import Wake
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch, NewKeys
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
-from ray_sim.engine.kinds.chunked.policy import ChunkedPolicy
-from ray_sim.engine.kinds.chunked.view import ChunkedView
-from ray_sim.engine.wake import Wake
+from ray_sim.engine.kinds.chunked.view import ChunkedContext, ChunkedPolicy, ChunkedView
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER

@@ -32,8 +32,8 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.announced.jobs import ANNOUNCED
 from ray_sim.engine.kinds.chunked.jobs import CHUNKED
 from ray_sim.engine.kinds.elastic.jobs import ELASTIC
-from ray_sim.engine.placements import State
 from ray_sim.engine.run import run_world
+from ray_sim.engine.states import State
 from ray_sim.engine.world import World
 from ray_sim.model.errors import RunStoppedError
 from ray_sim.model.result import RunResult

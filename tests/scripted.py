@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from ray_sim.engine.contract import GANGS, Policy
-from ray_sim.engine.decision import Decision
+from ray_sim.engine.contract import Policy
+from ray_sim.engine.decision import Decision, Wake
+from ray_sim.engine.kinds.base import GANGS
 from ray_sim.engine.kinds.chunked.jobs import CHUNKED
 from ray_sim.engine.kinds.elastic.jobs import ELASTIC
 from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
 
 Decide = Callable[[Any], Decision]
 

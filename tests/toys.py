@@ -9,15 +9,12 @@ from typing import ClassVar
 import numpy as np
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import NO_JOBS, Decision
-from ray_sim.engine.kinds.chunked.context import ChunkedContext
+from ray_sim.engine.decision import NO_JOBS, Decision, Wake
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch
-from ray_sim.engine.kinds.chunked.policy import ChunkedPolicy
-from ray_sim.engine.kinds.chunked.view import ChunkedView
+from ray_sim.engine.kinds.chunked.view import ChunkedContext, ChunkedPolicy, ChunkedView
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
 from ray_sim.model.progress_rule import PlacementRows, ProgressRule
 from ray_sim.model.streams import Streams
@@ -64,9 +61,7 @@ class CrowdedRule:
 class PartialFacts(RigidFacts):
     """Facts of jobs that may hold any number of their tasks."""
 
-    @property
-    def partial(self) -> bool:
-        return True
+    partial: ClassVar[bool] = True
 
 
 def world_with(

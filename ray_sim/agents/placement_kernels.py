@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I8, I64, PARAMETER_SERVER, WORKER, Changes, Pool, WorldArrays
-from ray_sim.kernels.core.queue_dispatch import copy_matrix, order_changes
-
-F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
+from ray_sim.kernels.core.arrays import (
+    F32,
+    F64,
+    I8,
+    I64,
+    PARAMETER_SERVER,
+    WORKER,
+    Changes,
+    Pool,
+    WorldArrays,
+)
+from ray_sim.kernels.core.queue_dispatch import copy_matrix
 
 NEXT, NEW, SHOWN, LATER, COMPLETE, TAKEN_BACK = range(6)
 """Entries of `Board.tally`."""
@@ -249,9 +253,3 @@ def close_batch(board: Board) -> None:
                         board.free[server, r] += tasks * arrays.demand[job, role, r]
         if begun:
             board.tally[TAKEN_BACK] += 1
-
-
-@kernel
-def finish_placing(board: Board) -> None:
-    """Sort the jobs of the decision."""
-    order_changes(board.changes)

@@ -27,17 +27,17 @@ from ray_sim.agents.placement_kernels import (
     Board,
     begin_placing,
     close_batch,
-    finish_placing,
     place_task,
     show_batch,
 )
-from ray_sim.agents.round import Round, chosen_action
-from ray_sim.agents.shown_arrays import ShownArrays
+from ray_sim.agents.round import Round, ShownArrays, chosen_action
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.order import never_fits
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
 from ray_sim.kernels.core.arrays import WORKER, new_changes
+from ray_sim.kernels.core.queue_dispatch import order_changes
+from ray_sim.kernels.handle import handle
 from ray_sim.model.errors import ForbiddenActionError, InvalidInputError
 from ray_sim.model.text import names_text
 from ray_sim.model.units import NEVER_US, IntArray
@@ -109,6 +109,7 @@ class PlacementRound(Round):
             "hidden": np.zeros(2, dtype=np.float32),
             "changes": new_changes(len(self._world.table), self._world.row_bound),
         }
+        self._changes = handle(self._arrays["changes"])
         self._shown = ShownArrays(self.names, self._arrays, _FIELDS, scaled)
         self._again = False
 
@@ -218,8 +219,8 @@ class PlacementRound(Round):
         The next slot is asked for where jobs might then be placed though nothing else happens: the batch was
         placed in part, or no job runs.
         """
-        finish_placing(self._board)
         changes = self._arrays["changes"]
+        order_changes(self._changes)
         review_us = NEVER_US
         if self._again:
             slot_us = self._context.slot_us or 1

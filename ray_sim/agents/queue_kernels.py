@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I8, I64, Changes, Pool, Scratch, WorldArrays
+from ray_sim.kernels.core.arrays import F32, F64, I8, I64, Changes, Pool, Scratch, WorldArrays
 from ray_sim.kernels.core.placement import place
-from ray_sim.kernels.core.queue_dispatch import copy_matrix, order_changes
-
-F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
+from ray_sim.kernels.core.queue_dispatch import add_change, copy_matrix, take_rows
 
 
 class QueueBoard(NamedTuple):
@@ -104,26 +98,10 @@ def show_queue(board: QueueBoard, rule: int, all_there: bool) -> bool:
 @kernel
 def start_row(board: QueueBoard, rule: int, row: int) -> None:
     """Start the job of a row, which must fit, where the placement rule says; O(S x tasks + queue)."""
-    job, changes, arrays = board.job[row], board.changes, board.arrays
-    n = place(rule, arrays, job, board.free, board.pool.there, board.scratch)
-    i = changes.size[0]
-    first = changes.ptr[i]
-    for k in range(n):
-        server, role = board.scratch.server[k], board.scratch.role[k]
-        tasks = board.scratch.tasks[k]
-        changes.server[first + k], changes.role[first + k] = server, role
-        changes.tasks[first + k] = tasks
-        for r in range(board.free.shape[1]):
-            board.free[server, r] -= tasks * arrays.demand[job, role, r]
-    changes.job[i] = job
-    changes.ptr[i + 1] = first + n
-    changes.size[0] = i + 1
+    job, arrays, placed = board.job[row], board.arrays, board.scratch
+    n = place(rule, arrays, job, board.free, board.pool.there, placed)
+    take_rows(arrays, job, board.free, placed, n)
+    add_change(board.changes, job, placed, n)
     for k in range(row, board.tally[0] - 1):
         board.queue[k] = board.queue[k + 1]
     board.tally[0] -= 1
-
-
-@kernel
-def finish_starting(board: QueueBoard) -> None:
-    """Sort the jobs of the decision."""
-    order_changes(board.changes)

@@ -21,18 +21,18 @@ from ray_sim.agents.features import (
 from ray_sim.agents.queue_kernels import (
     QueueBoard,
     begin_starting,
-    finish_starting,
     show_queue,
     start_row,
 )
-from ray_sim.agents.round import Round, chosen_action
-from ray_sim.agents.shown_arrays import ShownArrays
+from ray_sim.agents.round import Round, ShownArrays, chosen_action
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.order import never_fits
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
 from ray_sim.kernels.core.arrays import new_changes, new_scratch
 from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.kernels.core.queue_dispatch import order_changes
+from ray_sim.kernels.handle import handle
 from ray_sim.model.errors import ForbiddenActionError, UnknownNameError
 
 ENTRIES = {
@@ -109,6 +109,7 @@ class QueueRound(Round):
             "running": np.zeros(1, dtype=np.float32),
             "changes": new_changes(jobs, self._world.row_bound),
         }
+        self._changes = handle(self._arrays["changes"])
         self._shown = ShownArrays(self.names, self._arrays, _FIELDS, scaled)
 
     def open(self, view: View) -> None:
@@ -155,8 +156,8 @@ class QueueRound(Round):
 
     def decision(self) -> Decision:
         """The decision: jobs that were chosen start, those that can never fit are rejected."""
-        finish_starting(self._board)
         changes = self._arrays["changes"]
+        order_changes(self._changes)
         return Decision(
             changes=changes if changes.size[0] else None,
             reject=self._arrays["refused"][: self._arrays["tally"][1]].copy(),

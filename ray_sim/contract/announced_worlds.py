@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ray_sim.contract.rigid_worlds import SLOT_S, Job, cluster, job_table, longer
+from ray_sim.contract.rigid_worlds import SLOT_S, EdgeCase, Job, cluster, job_table, longer
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.world import World
@@ -28,8 +28,6 @@ _OUTLOOKS = (
     "0:60:0.25 60:240:0.25 120:60:0.5",
     "120:300:0.5 0:300:0.125 0:60:0.375",
 )
-EdgeCase = tuple[World, bool]
-"""A world, and whether its jobs can end."""
 
 
 def announced(table: JobTable, seed: int = 0) -> JobTable:

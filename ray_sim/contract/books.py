@@ -8,8 +8,8 @@ import numpy as np
 
 from ray_sim.contract.outcome import BrokenError
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
+from ray_sim.engine.run import GeneralRun
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import fleet_of

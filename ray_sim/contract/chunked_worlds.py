@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ray_sim.contract.rigid_worlds import SLOT_S, Job, cluster, failing, job_table, longer
+from ray_sim.contract.rigid_worlds import SLOT_S, EdgeCase, Job, cluster, failing, job_table, longer
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.world import World
@@ -20,9 +20,6 @@ from ray_sim.model.units import BoolArray, FloatArray
 PLAIN, EDGE, CLOUD = ServerKind.PLAIN, ServerKind.EDGE, ServerKind.CLOUD
 
 _FACTS: dict[str, object] = {"preemption_cost_s": 20}
-
-EdgeCase = tuple[World, bool]
-"""A world, and whether its jobs can end."""
 
 
 def _profile(n: int, seed: int) -> dict[str, FloatArray]:

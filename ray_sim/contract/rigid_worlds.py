@@ -20,6 +20,9 @@ from ray_sim.model.units import US_PER_S, BoolArray
 Job = tuple[float, int, float, str]
 """Submission in seconds, GPUs, run time in seconds, vc."""
 
+EdgeCase = tuple[World, bool]
+"""A world, and whether its jobs can end."""
+
 SLOT_S = 60.0
 
 FIRST_FAILS = Availability(

@@ -15,7 +15,6 @@ from ray_sim.contract.announced_worlds import (
 )
 from ray_sim.contract.books import CheckedSimulation, checked_run
 from ray_sim.contract.chunked_worlds import (
-    EdgeCase,
     busy_chunks,
     chunk_edge_cases,
     failing_chunks,
@@ -31,13 +30,15 @@ from ray_sim.contract.elastic_worlds import (
     with_more_samples,
 )
 from ray_sim.contract.rigid_worlds import (
+    EdgeCase,
     busy_world,
     edge_cases,
     failing_world,
     with_longer_runs,
 )
-from ray_sim.engine.contract import GANGS, Policy
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.announced.jobs import ANNOUNCED
+from ray_sim.engine.kinds.base import GANGS
 from ray_sim.engine.kinds.chunked.jobs import CHUNKED
 from ray_sim.engine.kinds.elastic.jobs import ELASTIC
 from ray_sim.engine.simulation import Simulation

@@ -16,11 +16,11 @@ from ray_sim.contract.reachable_values import Watch
 from ray_sim.contract.subject import Subject
 from ray_sim.engine.actors.scheduler import run_on_actors
 from ray_sim.engine.compiled import why_general
-from ray_sim.engine.contract import GANGS, Policy
-from ray_sim.engine.general import GeneralRun
+from ray_sim.engine.contract import Policy
+from ray_sim.engine.kinds.base import GANGS
 from ray_sim.engine.kinds.registry import declarable
 from ray_sim.engine.policy_calls import named_failures
-from ray_sim.engine.run import run_world
+from ray_sim.engine.run import GeneralRun, run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.world import World

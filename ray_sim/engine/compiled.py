@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.kinds.rigid.run import RigidOutcome
+from ray_sim.engine.kinds.run import KindOutcome
 from ray_sim.engine.policy_calls import order_of
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.recording import Recording
@@ -15,13 +15,12 @@ from ray_sim.engine.result import Outcome
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     NEVER,
+    Books,
     new_calendar,
-    new_changes,
     new_ledger,
     new_pool,
-    new_queue,
     new_running,
-    new_scratch,
+    new_serving,
 )
 from ray_sim.kernels.core.replay import replay
 from ray_sim.kernels.core.replay_state import DONE, NEXT_ARRIVAL, NOW, Engine, Order
@@ -51,46 +50,47 @@ def run_compiled(
     RunStoppedError : ``stopping`` said so; there is no snapshot of this loop
     """
     n_jobs = len(world.table)
-    engine = new_engine(world)
-    pool = new_pool(n_jobs, world.row_bound, world.arrays.capacity, world.there)
-    recording = Recording(world)
-    changes = new_changes(n_jobs, world.row_bound)
+    engine = new_engine(world, order)
+    books, recording = engine.books, Recording(world)
     while not engine.clock[DONE]:
         replay(
-            world.arrays,
             order,
             engine,
-            pool,
             recording.ensure_room(),
-            changes,
             world.outages,
             world.restart_us,
             world.horizon_us,
             _INSTANTS_PER_CALL,
             recording.bound,
         )
-        ended = int(engine.clock[NEXT_ARRIVAL] - engine.counts.sum())
+        ended = int(engine.clock[NEXT_ARRIVAL] - books.counts.sum())
         if progress is not None:
             progress(ended, n_jobs)
         if stopping():
             raise RunStoppedError(f"stopped with {ended:,} of {n_jobs:,} jobs ended; run it again")
     now_us = max(int(engine.clock[NOW]), 0)
-    kind = RigidOutcome(engine.ledger, now_us)
-    return Outcome(engine.ledger, recording.joined(), now_us, {}, "compiled", kind, order=order)
+    kind = KindOutcome(books.ledger, now_us)
+    return Outcome(books.ledger, recording.joined(), now_us, {}, "compiled", kind, order=order)
 
 
-def new_engine(world: World) -> Engine:
+def new_engine(world: World, order: Order) -> Engine:
     """The loop's state before the first instant."""
     arrays, n_jobs = world.arrays, len(world.table)
     n_parts = len(arrays.part_ptr) - 1
     jobs_in = np.bincount(arrays.job_part[arrays.job_part >= 0], minlength=n_parts)
     return Engine(
         clock=np.array([-1, 0, 0, 0]),
-        counts=np.zeros(2, dtype=np.int64),
-        used=np.zeros(len(world.cluster.resources), dtype=np.int64),
-        ledger=new_ledger(world.table.work_us, len(world.outages.time) > 0, world.checkpoint_us),
-        calendar=new_calendar(n_jobs),
-        queue=new_queue(n_jobs, len(arrays.class_job)),
+        books=Books(
+            arrays=arrays,
+            ledger=new_ledger(world.table.work_us, len(world.outages.time) > 0, world.checkpoint_us),
+            pool=new_pool(n_jobs, world.row_bound, arrays.capacity, world.there),
+            calendar=new_calendar(n_jobs),
+            used=np.zeros(len(world.cluster.resources), dtype=np.int64),
+            counts=np.zeros(2, dtype=np.int64),
+            affected=np.empty(n_jobs, dtype=np.int64),
+            verdict=order.never_fits,
+        ),
+        serving=new_serving(arrays, world.row_bound),
         level=np.zeros(n_jobs, dtype=np.int64),
         place=np.zeros(n_jobs, dtype=np.int64),
         turn=np.zeros(1, dtype=np.int64),
@@ -105,9 +105,5 @@ def new_engine(world: World) -> Engine:
         run_size=np.zeros(n_parts, dtype=np.int64),
         moved=np.empty(n_jobs, dtype=np.int64),
         n_moved=np.zeros(1, dtype=np.int64),
-        finished=np.empty(n_jobs, dtype=np.int64),
         pause=np.empty(n_jobs, dtype=np.int64),
-        idle=np.empty_like(arrays.capacity),
-        claimable=np.empty_like(arrays.capacity),
-        scratch=new_scratch(world.arrays),
     )

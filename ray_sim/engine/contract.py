@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Generic
 import numpy as np
 from typing_extensions import TypeVar
 
-from ray_sim.engine.decision import Decision
-from ray_sim.engine.placements import State, Stateful, section
+from ray_sim.engine.decision import Decision, Wake
+from ray_sim.engine.kinds.base import GANGS
 from ray_sim.engine.policy_context import PolicyContext
+from ray_sim.engine.states import State, Stateful, section
 from ray_sim.engine.visible_columns import JobColumns
-from ray_sim.engine.wake import Wake
 from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.parameters import Parameter
@@ -25,9 +25,6 @@ ContextT = TypeVar("ContextT", default=Any, contravariant=True)
 """Class of the world facts that a policy gets."""
 ViewT = TypeVar("ViewT", default=Any, contravariant=True)
 """Class of the views that a policy gets."""
-
-GANGS = "gangs"
-"""Value of `Policy.schedules` of policies that place whole gangs."""
 
 _CONSTANT = (str, tuple, frozenset, type(None), PolicyContext, JobColumns, Streams)
 """Types of attributes that cannot change, so need no saving."""

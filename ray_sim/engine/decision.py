@@ -1,9 +1,10 @@
-"""Decisions of policies, and the checks of their form."""
+"""Decisions of policies: the events at which they are asked, their answers, and the checks of their form."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Flag, auto
 from itertools import accumulate
 from typing import Any, Self
 
@@ -12,6 +13,26 @@ import numpy as np
 from ray_sim.kernels.core.arrays import Changes
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.units import NEVER_US, IntArray
+
+
+class Wake(Flag):
+    """The events at which a policy wants to decide."""
+
+    ARRIVAL = auto()
+    COMPLETION = auto()
+    SLOT = auto()
+    """Every slot boundary while a job waits or runs."""
+    REVIEW = auto()
+    """Times the policy asked for itself."""
+    SERVER_CHANGE = auto()
+    """Servers go or come back."""
+    ACTIVATION = auto()
+    """Sites report that jobs begin or cease to be active, in kinds that have such reports. Asked at once,
+    also where decisions wait for slots."""
+
+
+NO_WAKE = Wake(0)
+"""No event."""
 
 NO_JOBS: IntArray = np.empty(0, dtype=np.int64)
 

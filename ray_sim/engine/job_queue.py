@@ -9,19 +9,10 @@ import numpy as np
 
 from ray_sim.engine.decision import NO_JOBS, Decision, QueueLevels
 from ray_sim.engine.order import never_fits
-from ray_sim.engine.placements import State, section
 from ray_sim.engine.read_only import read_only
-from ray_sim.engine.state_checks import check_heaps, same
+from ray_sim.engine.states import State, check_heaps, copies, joined, overwrite, same, section
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import (
-    Changes,
-    Queue,
-    RunningList,
-    new_changes,
-    new_queue,
-    new_running,
-    new_scratch,
-)
+from ray_sim.kernels.core.arrays import Changes, RunningList, new_running, new_serving
 from ray_sim.kernels.core.heap import rekey
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.core.queue_dispatch import enqueue, order_changes, serve_all
@@ -74,26 +65,12 @@ class JobQueue:
         self._backfill = backfill
         self._preemptive = preemptive
         self._verdict = never_fits(world, placement)
-        self._scratch = new_scratch(world.arrays)
-        self._idle = np.empty_like(world.arrays.capacity)
-        self._claimable = np.empty_like(world.arrays.capacity)
-        self._changes = new_changes(len(world.table), world.row_bound)
-        self._queue: Queue = new_queue(len(world.table), len(self._verdict))
+        self._serving = new_serving(world.arrays, world.row_bound)
+        self._queue = self._serving.queue
         self._rejected = NO_JOBS
         self._to_serve = np.zeros(len(self._arrays.part_ptr) - 1, dtype=np.bool_)
         self._refused = np.empty(len(world.table), dtype=np.int64)
-        self._books = handle(
-            QueueBooks(
-                self._arrays,
-                self._queue,
-                self._scratch,
-                self._changes,
-                self._idle,
-                self._to_serve,
-                self._verdict,
-                self._refused,
-            )
-        )
+        self._books = handle(QueueBooks(self._serving, self._to_serve, self._verdict, self._refused))
 
     @property
     def key(self) -> IntArray:
@@ -158,7 +135,7 @@ class JobQueue:
         if self._preemptive:
             changes = self._serve_preemptive(view, running_keys)
         else:
-            changes = self._changes
+            changes = self._serving.changes
             serve_queue(self._books, self._rule, self._backfill, view.placements._pool)
         rejected, self._rejected = self._rejected, NO_JOBS
         return Decision(
@@ -170,7 +147,7 @@ class JobQueue:
         )
 
     def _serve_preemptive(self, view: View, running_keys: tuple[IntArray, IntArray] | None) -> Changes:
-        arrays, queue, changes = self._arrays, self._queue, self._changes
+        arrays, queue, changes = self._arrays, self._queue, self._serving.changes
         changes.size[0] = 0
         running = NO_JOBS
         if running_keys is not None:
@@ -180,24 +157,18 @@ class JobQueue:
             queue.key[jobs] = keys
             running = jobs[np.lexsort((jobs, keys))]
         for p in np.flatnonzero(self._to_serve).tolist():
-            self._idle[:] = view.free
             mine = np.ascontiguousarray(running[arrays.job_part[running] == p])
             serve_all(
                 p,
                 self._rule,
                 self._backfill,
                 True,
-                arrays,
-                queue,
+                self._serving,
                 _as_running(mine, queue.key[mine]),
                 0,
                 len(mine),
                 0,
                 view.placements._pool,
-                self._idle,
-                self._claimable,
-                self._scratch,
-                changes,
             )
         for i in range(changes.size[0]):
             if changes.ptr[i + 1] == changes.ptr[i]:
@@ -208,15 +179,14 @@ class JobQueue:
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        return {f"queue.{name}": array.copy() for name, array in self._queue._asdict().items()}
+        return joined({"queue": copies(self._queue)})
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         saved = section(state, "queue")
         class_of, waiting = check_heaps(saved, saved["key"], self._arrays.class_size_ptr[:-1]).T
         same("queue.heap", self._arrays.job_class[waiting], class_of)
-        for name, array in self._queue._asdict().items():
-            array[:] = saved[name]
+        overwrite(self._queue, saved)
 
 
 def _as_running(jobs: IntArray, keys: IntArray) -> RunningList:

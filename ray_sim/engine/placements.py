@@ -4,38 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from ray_sim.engine.read_only import read_only
-from ray_sim.engine.state_checks import same, within
+from ray_sim.engine.states import State, same, within
 from ray_sim.kernels.core.arrays import Changes, Pool, WorldArrays, new_pool
 from ray_sim.kernels.core.job_rows import Held, Rows
 from ray_sim.kernels.core.placement_rows import change_placements
 from ray_sim.kernels.handle import handle
 from ray_sim.model.progress_rule import PlacementTable, rows_of
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray
-
-State = dict[str, np.ndarray]
-"""Content of a snapshot: arrays only."""
-
-
-@runtime_checkable
-class Stateful(Protocol):
-    """Object that a snapshot can hold."""
-
-    def state(self) -> State:
-        """Arrays that `restore` takes."""
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a state."""
-
-
-def section(state: Mapping[str, np.ndarray], name: str) -> State:
-    """The entries of a state under ``name.``, without that prefix."""
-    prefix = f"{name}."
-    return {key.removeprefix(prefix): array for key, array in state.items() if key.startswith(prefix)}
 
 
 def nothing_for(jobs: IntArray) -> Changes:

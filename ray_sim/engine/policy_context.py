@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from ray_sim.engine.equivalent_servers import kinds_of_servers
 from ray_sim.engine.job_queue import JobQueue
+from ray_sim.engine.migrations import kinds_of_servers
 from ray_sim.engine.order import counts_cores, gang_gpus, order_rule, service_rate
 from ray_sim.engine.read_only import read_only, read_only_record
 from ray_sim.engine.visible_columns import JobColumns

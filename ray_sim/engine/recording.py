@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ray_sim.engine.placements import State
-from ray_sim.engine.state_checks import same, within
+from ray_sim.engine.states import State, copies, same, within
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import EVENT_NAMES, ROLE_NAMES, Recorder, events_per_instant, new_recorder
 from ray_sim.kernels.handle import handle
@@ -68,7 +67,7 @@ class Recording:
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        return {name: array.copy() for name, array in self.joined()._asdict().items()}
+        return copies(self.joined())
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""

@@ -7,25 +7,36 @@ from functools import cached_property
 
 import numpy as np
 
-from ray_sim.engine.placements import Placements, State, nothing_for, section
+from ray_sim.engine.placements import Placements, nothing_for
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.since_last_decision import SinceLastDecision
 from ray_sim.engine.sites.fleet import Fleet
 from ray_sim.engine.sites.site import Commands
-from ray_sim.engine.state_checks import all_within, check_heaps, same, sorted_indices, within
+from ray_sim.engine.states import (
+    State,
+    all_within,
+    check_heaps,
+    copies,
+    joined,
+    overwrite,
+    same,
+    section,
+    sorted_indices,
+    within,
+)
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     EVICTED,
     FUTURE,
     RUNNING,
     WAITING,
+    Books,
     Calendar,
     Changes,
     Ledger,
     new_calendar,
     new_ledger,
 )
-from ray_sim.kernels.core.run_steps import Books
 from ray_sim.kernels.handle import handle
 from ray_sim.model.units import IntArray
 
@@ -75,8 +86,7 @@ class RunCore:
         self.fleet = fleet
         self.placements.clear(world.there)
         fresh = new_ledger(world.work, len(world.outages.time) > 0, world.checkpoint_us)
-        for name, array in self.ledger._asdict().items():
-            array[:] = getattr(fresh, name)
+        overwrite(self.ledger, fresh._asdict())
         self.calendar.position[:] = -1
         self.calendar.size[:] = 0
         self.recording.clear()
@@ -111,9 +121,9 @@ class RunCore:
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        groups: dict[str, Mapping[str, np.ndarray]] = {
-            "ledger": {name: array.copy() for name, array in self.ledger._asdict().items()},
-            "calendar": {name: array.copy() for name, array in self.calendar._asdict().items()},
+        parts = {
+            "ledger": copies(self.ledger),
+            "calendar": copies(self.calendar),
             "recording": self.recording.state(),
             "placements": self.placements.state(),
             "fleet": self.fleet.state(),
@@ -121,7 +131,7 @@ class RunCore:
         }
         reasons = [[job, len(text)] for job, text in self.reasons.items()]
         return {
-            **{f"{group}.{name}": array for group, of in groups.items() for name, array in of.items()},
+            **joined(parts),
             "counts": self.counts.copy(),
             "reasons": np.array(reasons, dtype=np.int64).reshape(-1, 2),
             "reason_texts": np.frombuffer("".join(self.reasons.values()).encode(), dtype=np.uint8),
@@ -129,11 +139,8 @@ class RunCore:
 
     def _check(self, state: Mapping[str, np.ndarray]) -> None:
         """Refuse numbers out of range, and counts and a calendar that do not follow from the ledger."""
-        ledger, since, jobs = (
-            section(state, "ledger"),
-            section(state, "since_last_decision"),
-            len(self.affected),
-        )
+        ledger, since = section(state, "ledger"), section(state, "since_last_decision")
+        jobs = len(self.affected)
         status = within(ledger, "status", FUTURE, EVICTED)
         lost = ledger.pop("lost")  # of a preempted chunk it may be below 0, by what it owes
         all_within({**ledger, "lost": np.abs(lost)})
@@ -147,10 +154,8 @@ class RunCore:
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state of the same world."""
         self._check(state)
-        for group, name in ((self.ledger, "ledger"), (self.calendar, "calendar")):
-            saved = section(state, name)
-            for field, array in group._asdict().items():
-                array[:] = saved[field]
+        overwrite(self.ledger, section(state, "ledger"))
+        overwrite(self.calendar, section(state, "calendar"))
         self.recording.restore(section(state, "recording"))
         self.placements.restore(section(state, "placements"))
         self.fleet.restore(section(state, "fleet"))

@@ -16,25 +16,24 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import Decision
-from ray_sim.engine.kinds.base import JobKind, KindOutcome
+from ray_sim.engine.decision import Decision, Wake
+from ray_sim.engine.kinds.base import JobKind
 from ray_sim.engine.kinds.registry import refuse_policy
-from ray_sim.engine.placements import State, VisiblePlacements, section
+from ray_sim.engine.kinds.run import KindOutcome
+from ray_sim.engine.placements import VisiblePlacements
 from ray_sim.engine.policy_calls import mapping_of, name_of, named_failures, order_of, report_of
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.result import Outcome, build_result
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.since_last_decision import NOTHING, SinceLastDecision
 from ray_sim.engine.sites.fleet import Fleet, fleet_of
-from ray_sim.engine.state_checks import same, within
+from ray_sim.engine.states import State, joined, same, section, within
 from ray_sim.engine.validation import check_decision
 from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import FUTURE, LEVEL, NEVER, RUNNING, Outages
-from ray_sim.kernels.core.job_transitions import reject
+from ray_sim.kernels.core.job_transitions import next_job_event, reject, submit_due
 from ray_sim.kernels.core.record import add_event, add_line
-from ray_sim.kernels.core.run_steps import next_job_event, submit_jobs
 from ray_sim.model.array_file import misfit
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.metrics import Trim
@@ -275,7 +274,7 @@ class Simulation:
     def _arrive(self, now: int) -> None:
         core, first = self._core, self._next_job
         if first < len(self._submit_us) and self._submit_us[first] == now:
-            self._next_job, n = submit_jobs(now, first, core.books, core.recording.writer)
+            self._next_job, n = submit_due(now, first, core.books, core.recording.writer)
             core.since_last_decision.arrived.add(core.affected[:n].copy())
 
     def apply(self, decision: Decision) -> None:
@@ -294,7 +293,7 @@ class Simulation:
         core.recording.ensure_room()
         if len(decision.reject) or len(decision.evict):
             for job, reason in zip(decision.reject.tolist(), decision.reject_reasons, strict=True):
-                reject(now, core.ledger, core.counts, core.recording.writer, job)
+                reject(now, core.books, core.recording.writer, job)
                 core.reasons[job] = reason
             for job in decision.evict.tolist():
                 self._kind.evict(now, job)
@@ -346,7 +345,7 @@ class Simulation:
         """Everything that `restore` needs to go on alike, as arrays; valid between two instants."""
         with named_failures(self._policy):
             of_policy = mapping_of(self._policy, "state")
-        return self.state_of_world() | {f"policy.{name}": array for name, array in of_policy.items()}
+        return self.state_of_world() | joined({"policy": of_policy})
 
     def state_of_world(self) -> State:
         """All of `state` that is not the policy's."""
@@ -354,7 +353,7 @@ class Simulation:
         scalars.append(self._idle)
         return {
             **self._core.state(),
-            **{f"kind.{name}": array for name, array in self._kind.state().items()},
+            **joined({"kind": self._kind.state()}),
             "scalars": np.array(scalars),
         }
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from ray_sim.engine.decision import NO_JOBS
-from ray_sim.engine.placements import State
 from ray_sim.engine.read_only import read_only
+from ray_sim.engine.states import State
 from ray_sim.model.units import IntArray
 
 _NONE = read_only(NO_JOBS)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.placements import State
+from ray_sim.engine.states import State
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, RunFailedError, failure_text
 
 

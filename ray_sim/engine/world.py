@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from ray_sim.engine.kinds.facts import KindFacts, KindLabel
-from ray_sim.engine.world_arrays import Partition
 from ray_sim.kernels.core.arrays import Outages, WorldArrays
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import JobTable
 from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from ray_sim.engine.kinds.facts import KindFacts, KindLabel
+    from ray_sim.engine.world_arrays import Partition
 
 
 @dataclass(frozen=True, slots=True)

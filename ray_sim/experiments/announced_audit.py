@@ -23,7 +23,7 @@ from ray_sim.certificates.welfare import launch_plans, optimum_after_the_fact, r
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.kinds.announced.outcome import welfare_limits
-from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
+from ray_sim.engine.kinds.announced.view import AnnouncedPolicy
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.misreport_audit import misreport_gains

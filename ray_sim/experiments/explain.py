@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
-from ray_sim.engine.partition_pools import partition_names
+from ray_sim.engine.kinds.pools import partition_names
 from ray_sim.engine.world import World
 from ray_sim.experiments.inputs.server_files import split_world
 from ray_sim.experiments.prepare import prepare

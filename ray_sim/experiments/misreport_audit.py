@@ -24,11 +24,11 @@ import numpy as np
 
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.kinds.announced.outcome import AnnouncedOutcome
-from ray_sim.engine.placements import State
+from ray_sim.engine.run import GeneralRun
 from ray_sim.engine.sites.fleet import fleet_of
+from ray_sim.engine.states import State
 from ray_sim.engine.visible_columns import WHOLE_TRACE
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidInputError

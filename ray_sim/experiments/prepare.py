@@ -14,8 +14,7 @@ import polars as pl
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.compiled import Progress
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.general import GeneralRun
-from ray_sim.engine.run import run_world
+from ray_sim.engine.run import GeneralRun, run_world
 from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.snapshots import Keeper
 from ray_sim.engine.world import World

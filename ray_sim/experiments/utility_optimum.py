@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from ray_sim.engine.build_world import build_world
-from ray_sim.engine.kinds.elastic.limits import certify_world_utility
-from ray_sim.engine.kinds.elastic.slot_jobs import whole_slots, world_optimum
+from ray_sim.engine.kinds.elastic.limits import certify_world_utility, whole_slots, world_optimum
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import UtilityCertificate

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.state_checks import FINITE, all_within, same, within
+from ray_sim.engine.states import FINITE, all_within, same, within
 from ray_sim.environments.episodes import Episode
 from ray_sim.learning.collection import Collected, Collection, Collectors, Guide, Steps, Unit
 from ray_sim.learning.curves import PHASES, Curves, Point

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ray_sim.agents.features import ACTION_MASK
-from ray_sim.engine.state_checks import all_within, same, within
+from ray_sim.engine.states import all_within, same, within
 from ray_sim.learning.baseline import MovingAverage
 from ray_sim.learning.loss import (
     entropies,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ray_sim.kernels.core.feasibility import MOST_TASKS as MOST_TASKS
+from ray_sim.kernels.core.arrays import MOST_TASKS as MOST_TASKS
 from ray_sim.kernels.elastic.colocation import PARTS as PARTS
 from ray_sim.model.errors import InvalidScenarioError, problems_text
 from ray_sim.model.text import names_text

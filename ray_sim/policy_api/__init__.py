@@ -30,51 +30,51 @@ from typing import TYPE_CHECKING
 from ray_sim.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from ray_sim.engine.allocation_diff import allocation_changes as allocation_changes
     from ray_sim.engine.contract import Policy as Policy
     from ray_sim.engine.decision import NO_JOBS as NO_JOBS
     from ray_sim.engine.decision import Decision as Decision
     from ray_sim.engine.decision import QueueLevels as QueueLevels
-    from ray_sim.engine.equivalent_servers import keeping_places as keeping_places
+    from ray_sim.engine.decision import Wake as Wake
     from ray_sim.engine.job_queue import JobQueue as JobQueue
     from ray_sim.engine.kinds.announced.bounds import StatementBounds as StatementBounds
     from ray_sim.engine.kinds.announced.decision import AnnouncedDecision as AnnouncedDecision
     from ray_sim.engine.kinds.announced.decision import Charges as Charges
     from ray_sim.engine.kinds.announced.decision import Launches as Launches
-    from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy as AnnouncedPolicy
     from ray_sim.engine.kinds.announced.rounds import longest_rounds as longest_rounds
     from ray_sim.engine.kinds.announced.rounds import signals as signals
     from ray_sim.engine.kinds.announced.rounds import statements_in_rounds as statements_in_rounds
     from ray_sim.engine.kinds.announced.view import AnnouncedContext as AnnouncedContext
+    from ray_sim.engine.kinds.announced.view import AnnouncedPolicy as AnnouncedPolicy
     from ray_sim.engine.kinds.announced.view import AnnouncedView as AnnouncedView
-    from ray_sim.engine.kinds.chunked.context import ChunkedContext as ChunkedContext
     from ray_sim.engine.kinds.chunked.decision import ChunkedDecision as ChunkedDecision
     from ray_sim.engine.kinds.chunked.decision import Dispatch as Dispatch
     from ray_sim.engine.kinds.chunked.decision import NewKeys as NewKeys
     from ray_sim.engine.kinds.chunked.increment_query import IncrementQuery as IncrementQuery
     from ray_sim.engine.kinds.chunked.increment_query import Offers as Offers
     from ray_sim.engine.kinds.chunked.increment_query import Rule as Rule
-    from ray_sim.engine.kinds.chunked.policy import ChunkedPolicy as ChunkedPolicy
+    from ray_sim.engine.kinds.chunked.view import ChunkedContext as ChunkedContext
+    from ray_sim.engine.kinds.chunked.view import ChunkedPolicy as ChunkedPolicy
     from ray_sim.engine.kinds.chunked.view import ChunkedView as ChunkedView
     from ray_sim.engine.kinds.chunked.view import ChunkWork as ChunkWork
     from ray_sim.engine.kinds.chunked.view import UndispatchedChunks as UndispatchedChunks
     from ray_sim.engine.kinds.chunked.view import WorkerLoads as WorkerLoads
-    from ray_sim.engine.kinds.elastic.context import ElasticContext as ElasticContext
     from ray_sim.engine.kinds.elastic.decision import ElasticDecision as ElasticDecision
     from ray_sim.engine.kinds.elastic.decision import Estimates as Estimates
-    from ray_sim.engine.kinds.elastic.policy import ElasticPolicy as ElasticPolicy
+    from ray_sim.engine.kinds.elastic.view import ElasticContext as ElasticContext
+    from ray_sim.engine.kinds.elastic.view import ElasticPolicy as ElasticPolicy
     from ray_sim.engine.kinds.elastic.view import ElasticView as ElasticView
     from ray_sim.engine.kinds.elastic.view import Losses as Losses
-    from ray_sim.engine.placements import State as State
+    from ray_sim.engine.migrations import allocation_changes as allocation_changes
+    from ray_sim.engine.migrations import keeping_places as keeping_places
     from ray_sim.engine.placements import VisiblePlacements as VisiblePlacements
     from ray_sim.engine.policy_context import PolicyContext as PolicyContext
-    from ray_sim.engine.state_checks import all_within as all_within
-    from ray_sim.engine.state_checks import sorted_indices as sorted_indices
-    from ray_sim.engine.state_checks import within as within
+    from ray_sim.engine.states import State as State
+    from ray_sim.engine.states import all_within as all_within
+    from ray_sim.engine.states import sorted_indices as sorted_indices
+    from ray_sim.engine.states import within as within
     from ray_sim.engine.view import View as View
     from ray_sim.engine.visible_columns import WHOLE_TRACE as WHOLE_TRACE
     from ray_sim.engine.visible_columns import JobColumns as JobColumns
-    from ray_sim.engine.wake import Wake as Wake
     from ray_sim.kernels.chunked.increments import DispatchedChunks as DispatchedChunks
     from ray_sim.kernels.compile import kernel as kernel
     from ray_sim.kernels.core.arrays import ALL_REDUCE as ALL_REDUCE

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ray_sim.engine.contract import Policy
+from ray_sim.engine.decision import Wake
 from ray_sim.engine.kinds.registry import JOB_KINDS, declarable, kinds_for
-from ray_sim.engine.wake import Wake
 
 SCHEDULES = frozenset().union(*(kind.accepts for kind in JOB_KINDS))
 """Values that `Policy.schedules` may have."""

@@ -28,7 +28,7 @@ from ray_sim.model.welfare_audit import AuditRequest, MechanismRecord
 from ray_sim.policies.registry import create_policy
 from ray_sim.policy_api import AnnouncedDecision, AnnouncedView
 from ray_sim.reports.tables import summary_rows
-from tests.engine.test_announced import CERTAIN, Row, run, start_all, world
+from tests.engine.kinds.announced.test_run import CERTAIN, Row, run, start_all, world
 from tests.figures import figures_of, welfare_of
 from tests.proofs import instances
 

@@ -17,7 +17,7 @@ from ray_sim.contract.subject import Subject
 from ray_sim.contract.suite import CLAUSES, check_clause
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.rigid.jobs import RigidJobs
-from ray_sim.engine.kinds.rigid.run import RigidRun
+from ray_sim.engine.kinds.run import KindRun
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
@@ -178,7 +178,7 @@ def test_a_line_of_the_timeline_that_tells_something_else_is_found(
         checked_run(busy_world(40), Fifo())
 
 
-class ForgetfulRun(RigidRun):
+class ForgetfulRun(KindRun):
     """Leaves the running count when a job is evicted."""
 
     def evict(self, now_us: int, job: int) -> None:

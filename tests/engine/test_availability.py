@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import Decision
+from ray_sim.engine.decision import Decision, Wake
 from ray_sim.engine.run import Loop
 from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.model.errors import InfeasibleDecisionError

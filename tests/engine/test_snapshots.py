@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.placements import State
 from ray_sim.engine.run import run_world
 from ray_sim.engine.snapshots import UnfitSnapshotError
+from ray_sim.engine.states import State
 from ray_sim.model.errors import RunStoppedError
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams

@@ -160,7 +160,7 @@ def _lose_a_fleet(
 
     def has_its_sites_or_is_gone() -> bool:
         names[:] = map(name_of, descendants(node))
-        return not names or sum(name.startswith("ray::SiteActor") for name in names) == SITES / NODES
+        return not names or sum(name.startswith("ray::Site") for name in names) == SITES / NODES
 
     until(has_its_sites_or_is_gone, "the machine has its half of the sites")
     assert names, (desk / "worker.log").read_text()

@@ -26,7 +26,7 @@ from ray_sim.policies.posted_price.menu import ExponentialPrices, RelaxedCapacit
 from ray_sim.policies.posted_price.planner import PlannedJob
 from ray_sim.policies.posted_price.policy import PostedPrice
 from ray_sim.policy_api import Charges
-from tests.engine.test_announced import Row, world
+from tests.engine.kinds.announced.test_run import Row, world
 from tests.proofs import instances
 
 ROUND_S = 60

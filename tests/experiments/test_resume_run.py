@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from ray_sim.cli import main
-from ray_sim.engine.placements import State
 from ray_sim.engine.snapshots import UnfitSnapshotError
+from ray_sim.engine.states import State
 from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results import snapshot_file
 from ray_sim.experiments.results.snapshot_file import SnapshotFile

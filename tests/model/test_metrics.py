@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ray_sim.contract.rigid_worlds import Job as JobRow
 from ray_sim.contract.rigid_worlds import busy_world, cluster, edge_cases, job_table
 from ray_sim.engine.build_world import build_world
-from ray_sim.engine.contract import GANGS
+from ray_sim.engine.kinds.base import GANGS
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.model.distribution import Distribution, distribution

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from ray_sim.engine.actors.site_link import SiteLink, named
-from ray_sim.engine.placements import State, section
-from ray_sim.engine.sites.fleet import join_states, sequence_of
+from ray_sim.engine.sites.fleet import Fleet, join_states, sequence_of
 from ray_sim.engine.sites.routing import Routing
-from ray_sim.engine.sites.site import Commands, SiteFacts
-from ray_sim.engine.sites.site_actor import SiteActor
-from ray_sim.engine.sites.site_queries import Query, join
-from ray_sim.engine.state_checks import within
+from ray_sim.engine.sites.site import Commands, Query, Site, SiteFacts, join
+from ray_sim.engine.states import State, section, within
 from ray_sim.engine.world import World
 from ray_sim.model.units import NEVER_US, IntArray
 
@@ -28,7 +25,7 @@ _REQUESTS_PER_MESSAGE = 64
 """Number of requests sent together to a site whose part has nothing to report."""
 
 
-class RayFleet:
+class RayFleet(Fleet):
     """Fleet with each site in a Ray actor of its own; the actors are spread over the nodes of the cluster.
 
     Requests of one instant go in one message per site. Sites work in parallel; a site without work gets no
@@ -36,8 +33,7 @@ class RayFleet:
     is waited for.
     """
 
-    listens = True
-    """Part of the protocol of fleets; see `GeneralRun`."""
+    listens: ClassVar[bool] = True
 
     def __init__(self, world: World, sites: int, label: str = "run") -> None:
         import ray
@@ -45,7 +41,7 @@ class RayFleet:
         self._routing = Routing(world, sites)
         self._reports = world.facts.part.reports
         facts = ray.put(SiteFacts.of(world))
-        actor: Actor = ray.remote(num_cpus=0, max_restarts=0)(SiteActor)
+        actor: Actor = ray.remote(num_cpus=0, max_restarts=0)(Site)
         # Ray spreads actors by claimed cores, and these claim none: so each site gets a node in turn.
         alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]  # no types
         nodes = cycle(sorted(node["NodeID"] for node in alive))

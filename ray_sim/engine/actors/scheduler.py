@@ -17,10 +17,10 @@ from ray_sim.engine.actors.ray_fleet import RayFleet
 from ray_sim.engine.actors.site_link import MAX_DEATHS, first_line, named
 from ray_sim.engine.compiled import Progress
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.general import GeneralRun
-from ray_sim.engine.placements import State
+from ray_sim.engine.run import GeneralRun
 from ray_sim.engine.sites.routing import Routing
 from ray_sim.engine.snapshots import Keeper, stopped_text
+from ray_sim.engine.states import State
 from ray_sim.engine.world import World
 from ray_sim.model.errors import RaySimError, RunFailedError, RunStoppedError
 from ray_sim.model.metrics import Trim

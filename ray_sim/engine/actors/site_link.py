@@ -6,10 +6,8 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ray_sim.engine.placements import State
-from ray_sim.engine.sites.site import Commands
-from ray_sim.engine.sites.site_actor import Request
-from ray_sim.engine.sites.site_queries import Query
+from ray_sim.engine.sites.site import Commands, Query, Request
+from ray_sim.engine.states import State
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.units import IntArray
 

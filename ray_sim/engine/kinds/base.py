@@ -1,7 +1,7 @@
-"""Protocols of a kind of job, e.g. rigid or elastic: its facts, its run and its part of the result.
+"""A kind of job, e.g. rigid or elastic, registered under the value of ``-w truth=`` that chooses it.
 
-A `JobKind` is registered under the value of ``-w truth=`` that chooses it. It is stateless: `facts` makes the
-frozen facts of one world, `start` the state of one run.
+A `JobKind` is stateless: `facts` makes the frozen facts of one world (`KindFacts` of `facts.py`), `start` the
+state of one run (`KindRun` of `run.py`), which ends with its part of the result (`KindOutcome`).
 """
 
 from __future__ import annotations
@@ -9,32 +9,28 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
-
-import polars as pl
+from typing import TYPE_CHECKING, NamedTuple
 
 from ray_sim.certificates.jct import JctLimits, NoJctLimits
-from ray_sim.engine.kinds.facts import KindFacts, WorldSetting
-from ray_sim.engine.placements import Stateful
-from ray_sim.engine.wake import Wake
-from ray_sim.kernels.core.arrays import Outages
 from ray_sim.model.parameters import Parameter, Value
 from ray_sim.model.units import BoolArray, IntArray
 
 if TYPE_CHECKING:
     from ray_sim.engine.contract import Policy
-    from ray_sim.engine.decision import Decision
-    from ray_sim.engine.policy_context import PolicyContext
+    from ray_sim.engine.kinds.facts import KindFacts, WorldSetting
+    from ray_sim.engine.kinds.run import KindRun
     from ray_sim.engine.run_core import RunCore
-    from ray_sim.engine.view import View
     from ray_sim.engine.world import World
-    from ray_sim.model.figures import KindFigures
     from ray_sim.model.result import UtilityCertificate
     from ray_sim.model.streams import Streams
 
 
 SERVER_FACTS = ("interference", "links", "delays")
 """Facts of a `Cluster` that have an effect on jobs of some kinds only."""
+
+
+GANGS = "gangs"
+"""Value of `Policy.schedules` of policies that place whole gangs."""
 
 
 class KindParameter(NamedTuple):
@@ -58,12 +54,6 @@ BOUND_CELLS = KindParameter(
     "is about a bound for rigid and elastic jobs",
 )
 """Declared by the kinds of rigid and of elastic jobs; another default changes all certificates."""
-
-
-def cells_of(values: Mapping[str, Value]) -> int | None:
-    """Largest number of variables, >= 100; None if B4 is not asked for or the world has no such parameter."""
-    cells = values.get("bound_cells")
-    return cells if isinstance(cells, int) else None
 
 
 class JobKind(ABC):
@@ -123,68 +113,3 @@ class JobKind(ABC):
     ) -> UtilityCertificate | None:
         """Bound what the counted jobs, (J,), could earn, all where None; None where nothing bounds it."""
         return None
-
-
-class KindOutcome(Protocol):
-    """Figures and columns that a kind adds to a result."""
-
-    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> KindFigures:
-        """Figures of the summary, over the counted jobs: (J,), all where None."""
-
-    def job_columns(self) -> Mapping[str, pl.Series]:
-        """Columns of jobs by name, (J,) each, that follow those of `JOB_SCHEMA`."""
-
-    def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
-        """Columns of the timeline by name, (n,) each, at these instants, increasing."""
-
-
-class KindRun(Stateful, Protocol):
-    """The jobs of one run. Instants are microseconds; each call says which instant it is."""
-
-    @property
-    def view(self) -> type[View]:
-        """Class of the views of its policies."""
-
-    @property
-    def observed(self) -> object:
-        """Object behind the observations that only `view` has."""
-
-    @property
-    def used(self) -> IntArray:
-        """(R,) quanta that jobs hold, for the timeline."""
-
-    @property
-    def next_us(self) -> int:
-        """When jobs of this kind next do something that is neither a completion nor a report of a site."""
-
-    def context(self, sees: frozenset[str], policy: str) -> PolicyContext:
-        """Facts of the world that a policy of this name may know."""
-
-    def change_servers(self, now_us: int, outages: Outages) -> Wake:
-        """Take servers away and give them back, in the order listed; jobs there wait again."""
-
-    def book_reports(self, now_us: int) -> Wake:
-        """Book what sites report at an instant at which no server changes."""
-
-    def complete(self, now_us: int) -> IntArray:
-        """End the jobs whose work is done; returns them, sorted."""
-
-    def happen(self, now_us: int) -> Wake:
-        """Carry out what `next_us` announced, if it is due."""
-
-    def check(self, where: str, now_us: int, decision: Decision) -> None:
-        """Refuse a decision that breaks a rule of this kind; capacity is checked before.
-
-        Raises
-        ------
-        InfeasibleDecisionError : it names the first fault, after ``where``
-        """
-
-    def evict(self, now_us: int, job: int) -> None:
-        """End a waiting or running job for ever."""
-
-    def carry_out(self, now_us: int, decision: Decision) -> None:
-        """Place jobs as decided; rejected and evicted jobs have ended before."""
-
-    def outcome(self, now_us: int, end_us: int) -> KindOutcome:
-        """At the end of the run, whose last instant is ``now_us``."""

@@ -1,12 +1,13 @@
-"""Protocol of the facts of one world that its kind of job owns."""
+"""Facts of one world that its kind of job owns, and what most kinds answer."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from ray_sim.engine.sites.part import EMPTY_PART, PartFacts
+from ray_sim.engine.sites.part import PartFacts
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.kernels.core.arrays import WorldArrays
 from ray_sim.model.cluster import Cluster
@@ -52,6 +53,12 @@ class WorldSetting:
     """Values of all world parameters."""
     slot_us: int | None
 
+    @property
+    def bound_cells(self) -> int | None:
+        """Most variables of the programme for bound B4, >= 100; None if the world does not ask for it."""
+        cells = self.values.get("bound_cells")
+        return cells if isinstance(cells, int) else None
+
 
 @dataclass(frozen=True, slots=True)
 class KindColumns:
@@ -65,114 +72,60 @@ class KindColumns:
     """Why jobs of this kind lack an attribute that others have, e.g. ``which chunked jobs have not``."""
 
 
-class KindFacts(Protocol):
-    """Facts of one world that its kind of job owns; frozen. `FactDefaults` has most of the answers."""
+class KindFacts:
+    """Facts of one world that its kind of job owns; frozen. The answers given here hold for most kinds."""
 
-    @property
-    def arrays(self) -> WorldArrays:
-        """Servers and jobs for the kernels."""
+    __slots__ = ()
 
-    @property
-    def beyond_capacity(self) -> IntArray:
-        """(C,) verdict per job class, see `ray_sim.kernels.core.world_arrays`."""
-
-    @property
-    def row_bound(self) -> int:
-        """Most rows of placements that exist at a time."""
-
-    @property
-    def resources(self) -> Mapping[str, int]:
-        """Quanta in a unit of each resource, in the order of the arrays' axis."""
-
-    @property
-    def partial(self) -> bool:
-        """Whether a job may hold any tasks; else its whole gang or nothing."""
+    arrays: WorldArrays
+    """Servers and jobs for the kernels."""
+    beyond_capacity: IntArray
+    """(C,) verdict per job class, see `ray_sim.kernels.core.world_arrays`."""
+    row_bound: int
+    """Most rows of placements that exist at a time."""
+    resources: Mapping[str, int]
+    """Quanta in a unit of each resource, in the order of the arrays' axis."""
+    partial: ClassVar[bool] = False
+    """Whether a job may hold any tasks; else its whole gang or nothing."""
 
     @property
     def compiled(self) -> bool:
         """Whether the compiled loop runs such a world."""
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Sentences that a user should read before trusting the result."""
+        return False
 
     @property
     def grid_us(self) -> int:
         """Servers change at multiples of this; 1 where there is no grid."""
-
-    @property
-    def events_per_instant(self) -> int:
-        """Most events of jobs at an instant, beside placements and servers."""
-
-    @property
-    def counted_servers(self) -> BoolArray | slice:
-        """(S,) servers whose capacity counts as offered."""
-
-    @property
-    def event_names(self) -> tuple[str, ...]:
-        """Names of events that only this kind has; their codes follow those of `EVENT_NAMES`."""
-
-    @property
-    def part(self) -> PartFacts:
-        """State of jobs that sites keep beside placements."""
-
-    def jobs(self, table: JobTable) -> JobTable:
-        """The jobs of a workload in the order and at the times at which they are submitted."""
-
-    def work(self, table: JobTable) -> IntArray | FloatArray:
-        """(J,) work of each job: microseconds at speed 1, or samples."""
-
-    def columns(self) -> KindColumns:
-        """Columns of jobs that policies may read."""
-
-
-class FactDefaults:
-    """Answers of `KindFacts` that hold for most kinds."""
-
-    @property
-    def partial(self) -> bool:
-        """A job holds its whole gang or nothing."""
-        return False
-
-    @property
-    def compiled(self) -> bool:
-        """The general loop only."""
-        return False
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """None."""
-        return ()
-
-    @property
-    def grid_us(self) -> int:
-        """No grid."""
         return 1
 
     @property
     def events_per_instant(self) -> int:
-        """No events but those of placements and servers."""
+        """Most events of jobs at an instant, beside placements and servers."""
         return 0
 
     @property
     def counted_servers(self) -> BoolArray | slice:
-        """All servers."""
+        """(S,) servers whose capacity counts as offered."""
         return slice(None)
 
     @property
     def event_names(self) -> tuple[str, ...]:
-        """No events of its own."""
+        """Names of events that only this kind has; their codes follow those of `EVENT_NAMES`."""
         return ()
 
     @property
     def part(self) -> PartFacts:
-        """Placements only."""
-        return EMPTY_PART
+        """State of jobs that sites keep beside placements."""
+        return PartFacts()
 
     def jobs(self, table: JobTable) -> JobTable:
-        """As the workload has them."""
+        """The jobs of a workload in the order and at the times at which they are submitted."""
         return table
 
     def work(self, table: JobTable) -> IntArray | FloatArray:
-        """(J,) microseconds at speed 1."""
+        """(J,) work of each job: microseconds at speed 1, or samples."""
         return table.work_us
+
+    @abstractmethod
+    def columns(self) -> KindColumns:
+        """Columns of jobs that policies may read."""

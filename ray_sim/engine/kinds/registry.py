@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.announced.jobs import AnnouncedJobs
 from ray_sim.engine.kinds.base import JobKind
 from ray_sim.engine.kinds.chunked.jobs import ChunkedJobs
@@ -13,6 +13,9 @@ from ray_sim.engine.kinds.elastic.rules import PdOrsRule, PlacementRule
 from ray_sim.engine.kinds.rigid.jobs import RigidJobs
 from ray_sim.engine.visible_columns import COLUMNS, OBSERVATIONS, WHOLE_TRACE
 from ray_sim.model.errors import InvalidScenarioError
+
+if TYPE_CHECKING:
+    from ray_sim.engine.contract import Policy
 
 JOB_KINDS: tuple[JobKind, ...] = (
     RigidJobs(),

@@ -4,84 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.placements import State, section
-from ray_sim.engine.sites.part import EMPTY_PART, NO_EVENTS
+from ray_sim.engine.sites.part import NO_EVENTS, SitePart
 from ray_sim.engine.sites.routing import Routing
-from ray_sim.engine.sites.site import Commands, Site, SiteFacts
-from ray_sim.engine.sites.site_queries import Query, join
-from ray_sim.engine.state_checks import same, within
+from ray_sim.engine.sites.site import Commands, Query, Site, SiteFacts, join
+from ray_sim.engine.states import State, Stateless, joined, same, section, within
 from ray_sim.engine.world import World
 from ray_sim.model.units import NEVER_US, IntArray
 
 
-class Fleet(Protocol):
-    """Routes commands to sites and joins their answers in server order; idle sites are not stepped."""
+class Fleet(Stateless):
+    """Routes commands to sites and joins their answers in server order; idle sites are not stepped.
 
-    @property
-    def listens(self) -> bool:
-        """Whether it has sites to command."""
+    This one has no sites: for jobs of which sites keep placements only, since these are the coordinator's
+    again.
+    """
+
+    listens: ClassVar[bool] = False
+    """Whether it has sites to command."""
 
     @property
     def next_us(self) -> int:
         """When a site next has something to report."""
+        return NEVER_US
 
     def collect(self, now_us: int, commands: Commands | None = None) -> IntArray:
         """(n, EVENT_COLUMNS) rows of all events at ``now_us``, after these commands, which are to be `first`.
 
         They are sorted by (job, unit); events of one unit stay in their order.
         """
+        return NO_EVENTS
 
     def command(self, now_us: int, commands: Commands) -> None:
         """Pass commands on to the sites concerned."""
 
     def ask(self, query: Query) -> State:
         """The answers of all sites, joined in server order. Changes nothing."""
-
-    def state(self) -> State:
-        """Arrays that `restore` takes."""
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a state."""
-
-
-class NoFleet:
-    """No sites: for jobs of which sites keep placements only, since these are the coordinator's again."""
-
-    listens = False
-    next_us = NEVER_US
-
-    def collect(self, now_us: int, commands: Commands | None = None) -> IntArray:
-        """No events."""
-        return NO_EVENTS
-
-    def command(self, now_us: int, commands: Commands) -> None:
-        """No effect."""
-
-    def ask(self, query: Query) -> State:
-        """Refuse every question."""
-        return EMPTY_PART.ask(query.question, query.now_us, query.arrays)
-
-    def state(self) -> State:
-        """No arrays."""
-        return {}
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """No effect."""
+        return SitePart().ask(query.question, query.now_us, query.arrays)
 
 
 def fleet_of(world: World, sites: int, *, always: bool) -> Fleet:
     """Sites in this process; none where they would report nothing, unless they are to be there ``always``."""
-    return LocalFleet(world, sites) if always or world.facts.part.reports else NoFleet()
+    return LocalFleet(world, sites) if always or world.facts.part.reports else Fleet()
 
 
-class LocalFleet:
+class LocalFleet(Fleet):
     """Sites in this process, each with a run of consecutive servers."""
 
-    listens = True
+    listens: ClassVar[bool] = True
 
     def __init__(self, world: World, sites: int = 1) -> None:
         self._routing = Routing(world, sites)
@@ -141,8 +114,7 @@ def join_states(
 ) -> State:
     """The state of a fleet, the same wherever its sites live."""
     return {
-        **{f"{i}.{name}": array for i, state in enumerate(sites) for name, array in state.items()},
-        **{f"routing.{name}": array for name, array in routing.state().items()},
+        **joined({str(i): state for i, state in enumerate(sites)} | {"routing": routing.state()}),
         "sequence": np.array(sequence),
         "next": np.array(following),
     }

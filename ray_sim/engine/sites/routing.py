@@ -12,12 +12,11 @@ from functools import partial
 import numpy as np
 
 from ray_sim.engine.limits import check_sites
-from ray_sim.engine.placements import State, section
 from ray_sim.engine.sites.part import NO_EVENTS
 from ray_sim.engine.sites.site import Commands
+from ray_sim.engine.states import State, joined, section
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import Changes, Outages
-from ray_sim.kernels.core.site_events import EVENT_JOB, EVENT_UNIT
+from ray_sim.kernels.core.arrays import EVENT_JOB, EVENT_UNIT, Changes, Outages
 from ray_sim.model.units import BoolArray, IntArray
 
 
@@ -94,7 +93,7 @@ class Routing:
     def join(self, events: Sequence[IntArray]) -> IntArray:
         """Merge the sites' events of one instant, by (job, unit); events of one unit keep their order.
 
-        Rows have the columns of `ray_sim.kernels.core.site_events`.
+        Rows have the columns of `ray_sim.kernels.core.arrays`.
         """
         if not events:
             return NO_EVENTS
@@ -103,8 +102,7 @@ class Routing:
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        of_part = {f"part.{name}": array for name, array in self._part.state().items()}
-        return {"holds": self._holds.copy(), **of_part}
+        return {"holds": self._holds.copy(), **joined({"part": self._part.state()})}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""

@@ -1,17 +1,20 @@
-"""A site: a group of servers simulated together, with what is on them."""
+"""A site: a group of servers simulated together, with what is on them.
+
+`LocalFleet` steps it in this process; in `RayFleet` it is a Ray actor, which imports nothing else, so that it
+starts quickly and stays small.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.placements import Placements, State, nothing_for, section
+from ray_sim.engine.placements import Placements, nothing_for
 from ray_sim.engine.sites.part import NO_EVENTS, PartCommands, PartFacts
-from ray_sim.engine.sites.site_queries import Query
-from ray_sim.engine.state_checks import within
+from ray_sim.engine.states import State, joined, section, within
 from ray_sim.kernels.core.arrays import Changes, Outages, WorldArrays
 from ray_sim.kernels.core.outages import set_available
 from ray_sim.model.errors import RunFailedError
@@ -47,6 +50,25 @@ class Commands:
     def empty(self) -> bool:
         """Whether there is nothing to carry out."""
         return all(each is None for each in (self.ended, self.changes, self.outages, self.part))
+
+
+Request = tuple[int, int, Commands | None]
+"""Sequence number, instant, what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Question to all sites at one instant. Asking changes nothing."""
+
+    question: str
+    now_us: int
+    arrays: Mapping[str, np.ndarray]
+    """Arguments by name."""
+
+
+def join(answers: Sequence[State]) -> State:
+    """The answers of all sites, in server order, as one."""
+    return {name: np.concatenate([one[name] for one in answers]) for name in answers[0]}
 
 
 class SiteFacts(NamedTuple):
@@ -102,7 +124,7 @@ class Site:
                 f"site {self.servers}: request {sequence} follows {self._sequence}; a request was lost"
             )
         if commands is not None:
-            self._carry_out(now_us, commands)
+            self._obey(now_us, commands)
         events = NO_EVENTS
         if commands is None or commands.first:
             events = self._part.advance(now_us)
@@ -110,11 +132,17 @@ class Site:
         self._answer = (events, self._part.next_us)
         return self._answer
 
+    def carry_out(self, requests: Sequence[Request]) -> tuple[IntArray, int]:
+        """Step request by request; the answer to the last."""
+        for request in requests:
+            answer = self.step(*request)
+        return answer
+
     def ask(self, query: Query) -> State:
         """Answer a question at an instant until which the site has nothing to report."""
         return self._part.ask(query.question, query.now_us, query.arrays)
 
-    def _carry_out(self, now_us: int, commands: Commands) -> None:
+    def _obey(self, now_us: int, commands: Commands) -> None:
         self._part.come_to(now_us)
         if commands.ended is not None:
             self.placements.change(nothing_for(commands.ended))
@@ -136,8 +164,7 @@ class Site:
     def state(self) -> State:
         """Arrays that `restore` takes."""
         return {
-            **{f"placements.{name}": array for name, array in self.placements.state().items()},
-            **{f"part.{name}": array for name, array in self._part.state().items()},
+            **joined({"placements": self.placements.state(), "part": self._part.state()}),
             "sequence": np.array([self._sequence]),
             "answer": self._answer[0].copy(),
         }

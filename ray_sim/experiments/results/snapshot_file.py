@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ray_sim.engine.placements import State
+from ray_sim.engine.states import State
 from ray_sim.experiments.run_identity import RunIdentity, versions
 from ray_sim.model.array_file import arrays_sha256, read_arrays
 from ray_sim.model.errors import InvalidInputError

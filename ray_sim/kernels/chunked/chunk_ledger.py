@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.kernels.chunked.chunk_events import (
+from ray_sim.kernels.chunked.queue_state import (
     COMPLETE,
     DISPLACE,
     EVENT_WORKER,
@@ -24,6 +24,9 @@ from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import (
     CHUNK,
     COMPLETED,
+    EVENT_CODE,
+    EVENT_JOB,
+    EVENT_UNIT,
     FINISH,
     I64,
     LOSE,
@@ -38,7 +41,6 @@ from ray_sim.kernels.core.arrays import (
     empty,
 )
 from ray_sim.kernels.core.record import add_event
-from ray_sim.kernels.core.site_events import EVENT_CODE, EVENT_JOB, EVENT_UNIT
 
 
 class Chunked(NamedTuple):

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.kernels.chunked.chunk_events import DISPLACE, LOST, PAUSE, report
 from ray_sim.kernels.chunked.instants import next_time
 from ray_sim.kernels.chunked.queue_state import (
+    DISPLACE,
     DONE,
+    LOST,
     NEWLY_SERVED,
+    PAUSE,
     QUEUED,
     ROWS,
     RUNNING,
@@ -19,6 +21,7 @@ from ray_sim.kernels.chunked.queue_state import (
     UPLOADS,
     ChunkRows,
     Queues,
+    report,
 )
 from ray_sim.kernels.chunked.row_progress import halt, note_ps_change, run
 from ray_sim.kernels.chunked.worker_queues import (

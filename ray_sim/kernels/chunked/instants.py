@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from ray_sim.kernels.chunked.chunk_events import COMPLETE, DISPLACE, PAUSE, SERVE, report
-from ray_sim.kernels.chunked.queue_state import CALENDAR, DONE, MARKED, PS_CHANGED, RUNNING, UPLOADS, Queues
+from ray_sim.kernels.chunked.queue_state import (
+    CALENDAR,
+    COMPLETE,
+    DISPLACE,
+    DONE,
+    MARKED,
+    PAUSE,
+    PS_CHANGED,
+    RUNNING,
+    SERVE,
+    UPLOADS,
+    Queues,
+    report,
+)
 from ray_sim.kernels.chunked.row_progress import follow_ps, halt, preempt
 from ray_sim.kernels.chunked.worker_queues import (
     dequeue,

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.kernels.core.arrays import I8, I64, Bool, empty
-from ray_sim.kernels.core.site_events import EVENT_COLUMNS
+from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.core.arrays import EVENT_CODE, EVENT_COLUMNS, EVENT_JOB, EVENT_UNIT, I8, I64, Bool, empty
 
 # Phases of a row, `Queues.phase`. A served chunk has the worker, a running one makes progress.
 UPLOADING, QUEUED, SERVED, RUNNING, DONE = range(5)
@@ -29,6 +29,14 @@ ROWS, UPLOADS, CALENDAR, NEWLY_SERVED, MARKED, PS_CHANGED, EVENTS = range(7)
 
 EVENTS_PER_ROW = 6
 """Upper bound on the events of a row at one instant: it may lose the worker, get it back, run, be done."""
+
+EVENT_WORKER, EVENT_LEFT = range(EVENT_UNIT + 1, EVENT_COLUMNS)
+"""Columns of `Queues.event` after those of every event: worker, microseconds of training left."""
+
+# Kinds of event: the first column of `Queues.event`.
+SERVE, RUN, PAUSE, PREEMPT, DISPLACE, COMPLETE, LOST = range(7)
+"""SERVE: gets the worker. RUN, PAUSE: begins, stops making progress there. PREEMPT, DISPLACE: loses the
+worker to another chunk, while it made progress, or not. COMPLETE: is done. LOST: its server went."""
 
 
 class ChunkRows(NamedTuple):
@@ -110,7 +118,7 @@ class Queues(NamedTuple):
     """(J,) list of jobs with served rows that got or lost their parameter server."""
     is_ps_changed: Bool
     event: I64
-    """(EVENTS_PER_ROW N, EVENT_COLUMNS), see `chunk_events`."""
+    """(EVENTS_PER_ROW N, EVENT_COLUMNS), see `report`."""
     size: I64
     preemption_cost: int
     """Repeated work that a preemption adds to a row, in microseconds."""
@@ -154,3 +162,15 @@ def new_queues(rows: int, on_demand: Bool, n_jobs: int, preemption_cost: int) ->
         size=empty(7),
         preemption_cost=preemption_cost,
     )
+
+
+@kernel
+def report(q: Queues, event: int, row: int) -> None:
+    """Append an event of a row; O(1)."""
+    n = q.size[EVENTS]
+    q.event[n, EVENT_CODE] = event
+    q.event[n, EVENT_JOB] = q.job[row]
+    q.event[n, EVENT_UNIT] = q.unit[row]
+    q.event[n, EVENT_WORKER] = q.worker[row]
+    q.event[n, EVENT_LEFT] = q.left[row] - q.owed[row]
+    q.size[EVENTS] = n + 1

@@ -8,16 +8,19 @@ server; docs/models/a_online.md#problem.
 
 from __future__ import annotations
 
-from ray_sim.kernels.chunked.chunk_events import PAUSE, PREEMPT, RUN, report
 from ray_sim.kernels.chunked.queue_state import (
     CALENDAR,
     DONE,
     NEWLY_SERVED,
+    PAUSE,
+    PREEMPT,
     PS_CHANGED,
     ROWS,
+    RUN,
     RUNNING,
     SERVED,
     Queues,
+    report,
 )
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import I64

@@ -14,6 +14,7 @@ import numpy.typing as npt
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 I8 = npt.NDArray[np.int8]
+F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
@@ -32,6 +33,16 @@ EVENT_NAMES = (
 # Roles in a placement; events also have CHUNK, a chunk on a worker, with the chunk's number as value.
 WORKER, PARAMETER_SERVER, CHUNK = range(3)
 ROLE_NAMES = ("worker", "ps", "chunk")
+
+MOST_TASKS = 2**20
+"""Limit of tasks on one server: times a demand of 2**40 quanta the product fits in 64 bits."""
+
+# Columns of the events that sites report, one row each.
+EVENT_CODE, EVENT_JOB, EVENT_UNIT = range(3)
+"""The kind of event, the job, and its unit: the number of a part of the job."""
+
+EVENT_COLUMNS = 5
+"""The kind of job gives the last two a meaning."""
 
 # Exchange of gradients and parameters between the workers of a job.
 SYNC, ASYNC, ALL_REDUCE = range(3)
@@ -149,6 +160,23 @@ class Calendar(NamedTuple):
     """(1,)."""
 
 
+class Books(NamedTuple):
+    """Arrays of a run that most of its steps need."""
+
+    arrays: WorldArrays
+    ledger: Ledger
+    pool: Pool
+    calendar: Calendar
+    used: I64
+    """(R,) quanta in use."""
+    counts: I64
+    """(2,) jobs that wait, jobs that run."""
+    affected: I64
+    """(J,) work space: jobs that a step names."""
+    verdict: I64
+    """(C,) why no job of a class ever fits, 0 where it does."""
+
+
 class Queue(NamedTuple):
     """Waiting jobs: per class an indexed heap by (key, job)."""
 
@@ -233,6 +261,20 @@ class Scratch(NamedTuple):
     """(roles, S) tasks of a gang whose roles are placed one after the other."""
     rest: I64
     """(S, R) free quanta after the roles placed so far; no rows if there is one role."""
+
+
+class Serving(NamedTuple):
+    """Waiting jobs, what a dispatch decides of them, and its work space."""
+
+    arrays: WorldArrays
+    queue: Queue
+    changes: Changes
+    """Who starts where, or stops."""
+    scratch: Scratch
+    idle: I64
+    """(S, R) quanta."""
+    claimable: I64
+    """(S, R) quanta."""
 
 
 def empty(n: int, fill: int = 0, dtype: Any = np.int64) -> npt.NDArray[Any]:
@@ -329,6 +371,19 @@ def new_changes(n_jobs: int, rows: int) -> Changes:
         tasks=np.empty(rows, np.int64),
         order=np.empty(n_jobs, np.int64),
         size=empty(1),
+    )
+
+
+def new_serving(arrays: WorldArrays, rows: int) -> Serving:
+    """Return an empty queue, and room for changes of ``rows`` rows."""
+    n_jobs = len(arrays.job_class)
+    return Serving(
+        arrays=arrays,
+        queue=new_queue(n_jobs, len(arrays.class_job)),
+        changes=new_changes(n_jobs, rows),
+        scratch=new_scratch(arrays),
+        idle=np.empty_like(arrays.capacity),
+        claimable=np.empty_like(arrays.capacity),
     )
 
 

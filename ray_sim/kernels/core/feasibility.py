@@ -5,14 +5,13 @@ from __future__ import annotations
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import (
     I64,
+    MOST_TASKS,
     PARAMETER_SERVER,
     RUNNING,
     WAITING,
     WORKER,
+    Books,
     Changes,
-    Ledger,
-    Pool,
-    WorldArrays,
 )
 from ray_sim.kernels.core.placement_rows import add_placement
 from ray_sim.kernels.core.queue_dispatch import copy_matrix
@@ -33,9 +32,6 @@ from ray_sim.kernels.core.queue_dispatch import copy_matrix
     BROKEN,
 ) = range(13)
 
-MOST_TASKS = 2**20
-"""Limit of tasks on one server: times a demand of 2**40 quanta the product fits in 64 bits."""
-
 
 @kernel
 def _hangs_together(changes: Changes) -> bool:
@@ -54,7 +50,7 @@ def _hangs_together(changes: Changes) -> bool:
 
 @kernel
 def check_changes(
-    arrays: WorldArrays, ledger: Ledger, pool: Pool, changes: Changes, evicted: I64, elastic: bool, free: I64
+    books: Books, changes: Changes, evicted: I64, elastic: bool, free: I64
 ) -> tuple[int, int, int]:
     """Return the first fault of the changes as (fault, job, server), or (OK, -1, -1).
 
@@ -68,6 +64,7 @@ def check_changes(
     """
     if not _hangs_together(changes):
         return BROKEN, -1, -1
+    arrays, ledger, pool = books.arrays, books.ledger, books.pool
     copy_matrix(pool.free, free)
     for job in evicted:
         add_placement(arrays, pool, job, 1, free)

@@ -5,7 +5,8 @@ Elements of both sink by one loop, `_sift_down`; `heap_sort` sorts by it. Plain 
 of jobs in it, ``position[job]`` the place of a job relative to ``base``, -1 if it is in no heap. Invariant
 between calls: no job precedes its parent, and ``heap[base + position[job]] == job``. Every operation is
 O(log n). Jobs with equal keys are in the order of their numbers, so the content of a heap determines what it
-returns.
+returns. A `Calendar` is an indexed heap of jobs by time: the time of each job stands in an array of the
+caller, (J,), NEVER for a job that has none.
 
 Source: the textbook structure, Cormen et al., Introduction to Algorithms, chapter 6.
 """
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I64
+from ray_sim.kernels.core.arrays import I64, NEVER, Calendar
 
 T = TypeVar("T")
 
@@ -153,3 +154,31 @@ def rekey(heap: I64, base: int, n: int, position: I64, key: I64, job: int, new_k
     key[job] = new_key
     _rise(heap, base, position, key, position[job])
     _sink(heap, base, n, position, key, position[job])
+
+
+@kernel
+def schedule(calendar: Calendar, times: I64, job: int, time: int) -> None:
+    """Insert a job at a time, or move it there; O(log n)."""
+    if calendar.position[job] >= 0:
+        rekey(calendar.heap, 0, calendar.size[0], calendar.position, times, job, time)
+    else:
+        times[job] = time
+        calendar.size[0] = push(calendar.heap, 0, calendar.size[0], calendar.position, times, job)
+
+
+@kernel
+def unschedule(calendar: Calendar, times: I64, job: int) -> None:
+    """Remove a job; its time stays in ``times``; O(log n)."""
+    calendar.size[0] = remove(calendar.heap, 0, calendar.size[0], calendar.position, times, job)
+
+
+@kernel
+def next_time(calendar: Calendar, times: I64) -> int:
+    """Return the time of the first job, NEVER if the calendar is empty; O(1)."""
+    return times[calendar.heap[0]] if calendar.size[0] > 0 else NEVER
+
+
+@kernel
+def is_due(calendar: Calendar, times: I64, now: int) -> bool:
+    """Whether the time of the first job is now; O(1)."""
+    return bool(calendar.size[0] > 0 and times[calendar.heap[0]] == now)

@@ -1,7 +1,8 @@
 """Transitions of jobs from one state to another: submitted, rejected, started, stopped, completed, evicted.
 
 Each updates the ledger, the calendar of completions and the placements together, and records its events.
-Invariant between calls: ``counts`` are the numbers of waiting and of running jobs.
+Both loops call them: the compiled one, and `ray_sim.engine.simulation`, which passes the arrays of the run as
+one handle. Invariant between calls: `Books.counts` are the numbers of waiting and of running jobs.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from ray_sim.kernels.core.arrays import (
     COMPLETED,
     EVICT,
     EVICTED,
+    F64,
     FINISH,
     I64,
     MOVE,
@@ -22,80 +24,74 @@ from ray_sim.kernels.core.arrays import (
     STOP,
     SUBMIT,
     WAITING,
-    Calendar,
+    Books,
     Changes,
-    Ledger,
-    Pool,
     Recorder,
-    WorldArrays,
 )
-from ray_sim.kernels.core.calendar import is_due
+from ray_sim.kernels.core.heap import is_due, next_time
 from ray_sim.kernels.core.placement_rows import change_placements, release
-from ray_sim.kernels.core.progress import save, stop_progress
+from ray_sim.kernels.core.progress import save, set_rate, stop_progress
 from ray_sim.kernels.core.record import add_event, add_holding
 
 
 @kernel
-def submit_due(
-    now: int,
-    first: int,
-    arrays: WorldArrays,
-    verdict: I64,
-    ledger: Ledger,
-    counts: I64,
-    record: Recorder,
-) -> int:
-    """Submit the jobs from ``first`` on whose time is now; return the first job of a later time.
+def next_job_event(books: Books, next_job: int) -> int:
+    """Return the time of the next submission, from ``next_job`` on, or completion; NEVER if there is none."""
+    submit = books.arrays.submit
+    arrival = submit[next_job] if next_job < len(submit) else NEVER
+    return min(arrival, next_time(books.calendar, books.ledger.finish))
 
-    A job of a class whose ``verdict`` is not 0 can never fit and is rejected: after all submissions of the
-    instant, those beyond the capacity (1) before those beyond the placement rule (2).
+
+@kernel
+def submit_due(now: int, first: int, books: Books, record: Recorder) -> tuple[int, int]:
+    """Submit the jobs from ``first`` on whose time is now.
+
+    A job of a class whose `Books.verdict` is not 0 can never fit and is rejected: after all submissions of
+    the instant, those beyond the capacity (1) before those beyond the placement rule (2). Returns the first
+    job of a later time, and how many of those submitted wait; `Books.affected` has these in order.
     """
-    last = first
+    arrays, last = books.arrays, first
     while last < len(arrays.submit) and arrays.submit[last] == now:
-        ledger.status[last] = WAITING
-        counts[0] += 1
+        books.ledger.status[last] = WAITING
+        books.counts[0] += 1
         add_event(record, now, SUBMIT, last, -1, -1, 0)
         last += 1
     for why in (1, 2):
         for job in range(first, last):
-            if verdict[arrays.job_class[job]] == why:
-                reject(now, ledger, counts, record, job)
-    return last
+            if books.verdict[arrays.job_class[job]] == why:
+                reject(now, books, record, job)
+    n = 0
+    for job in range(first, last):
+        if books.ledger.status[job] == WAITING:
+            books.affected[n] = job
+            n += 1
+    return last, n
 
 
 @kernel
-def reject(now: int, ledger: Ledger, counts: I64, record: Recorder, job: int) -> None:
+def reject(now: int, books: Books, record: Recorder, job: int) -> None:
     """Reject a waiting job for good; O(1)."""
-    ledger.status[job] = REJECTED
-    ledger.end[job] = now
-    counts[0] -= 1
+    books.ledger.status[job] = REJECTED
+    books.ledger.end[job] = now
+    books.counts[0] -= 1
     add_event(record, now, REJECT, job, -1, -1, 0)
 
 
 @kernel
 def commit_placements(
-    now: int,
-    arrays: WorldArrays,
-    ledger: Ledger,
-    pool: Pool,
-    calendar: Calendar,
-    used: I64,
-    record: Recorder,
-    changes: Changes,
-    pause: I64,
-    restart_us: int,
-    counts: I64,
-) -> None:
+    now: int, books: Books, record: Recorder, changes: Changes, pause: I64, restart_us: int
+) -> bool:
     """Apply changes: release all, place all, then update the ledger and record events in job order.
 
-    The caller sets the rates of the changed jobs afterwards. O(rows x R + n log n) for n changes.
+    Returns whether all changed jobs hold something then. The caller sets their rates afterwards. O(rows x R +
+    n log n) for n changes.
 
     Parameters
     ----------
     pause : (n,) set to the restart pause of each change, 0 for a job that starts for the first time
-    counts : (2,) jobs waiting, running; updated
     """
-    change_placements(arrays, pool, used, changes)
+    ledger, counts, all_hold = books.ledger, books.counts, True
+    change_placements(books.arrays, books.pool, books.used, changes)
     for k in range(changes.size[0]):
         i = changes.order[k]
         job = changes.job[i]
@@ -104,8 +100,9 @@ def commit_placements(
         if running and len(ledger.saved) > 0:
             save(ledger, job, now)
         if changes.ptr[i + 1] == changes.ptr[i]:
+            all_hold = False
             if running:
-                stop_progress(ledger, calendar, job, now)
+                stop_progress(ledger, books.calendar, job, now)
                 ledger.status[job] = WAITING
                 ledger.preemptions[job] += 1
                 counts[0] += 1
@@ -123,26 +120,24 @@ def commit_placements(
             ledger.anchor[job] = now
             counts[0] -= 1
             counts[1] += 1
-        add_holding(record, now, MOVE if running else START, job, pool)
+        add_holding(record, now, MOVE if running else START, job, books.pool)
+    return all_hold
 
 
 @kernel
-def finish_due(
-    now: int,
-    arrays: WorldArrays,
-    ledger: Ledger,
-    pool: Pool,
-    calendar: Calendar,
-    used: I64,
-    record: Recorder,
-    counts: I64,
-    finished: I64,
-) -> int:
-    """Complete every job that finishes now, in job order; write them to ``finished``, return their number.
+def rate_jobs(now: int, books: Books, jobs: I64, rates: F64, pauses: I64) -> None:
+    """Call `set_rate` for each of the running ``jobs``; rates and pauses are (n,)."""
+    for i in range(len(jobs)):
+        set_rate(books.ledger, books.calendar, jobs[i], now, rates[i], pauses[i])
+
+
+@kernel
+def finish_due(now: int, books: Books, record: Recorder) -> int:
+    """Complete every job that finishes now; `Books.affected` has them in job order; return their number.
 
     The calendar yields jobs by (finish, job), so they come in job order; O(rows x R + log n) for each.
     """
-    n = 0
+    ledger, calendar, n = books.ledger, books.calendar, 0
     while is_due(calendar, ledger.finish, now):
         job = calendar.heap[0]
         stop_progress(ledger, calendar, job, now)
@@ -150,33 +145,24 @@ def finish_due(
         ledger.status[job] = COMPLETED
         ledger.end[job] = now
         ledger.finish[job] = now
-        release(arrays, pool, used, job)
-        counts[1] -= 1
+        release(books.arrays, books.pool, books.used, job)
+        books.counts[1] -= 1
         add_event(record, now, FINISH, job, -1, -1, 0)
-        finished[n] = job
+        books.affected[n] = job
         n += 1
     return n
 
 
 @kernel
-def evict(
-    now: int,
-    arrays: WorldArrays,
-    ledger: Ledger,
-    pool: Pool,
-    calendar: Calendar,
-    used: I64,
-    counts: I64,
-    record: Recorder,
-    job: int,
-) -> None:
+def evict(now: int, books: Books, record: Recorder, job: int) -> None:
     """End a waiting or running job before completion, for good; O(rows x R + log n)."""
+    ledger = books.ledger
     if ledger.status[job] == RUNNING:
-        stop_progress(ledger, calendar, job, now)
-        release(arrays, pool, used, job)
-        counts[1] -= 1
+        stop_progress(ledger, books.calendar, job, now)
+        release(books.arrays, books.pool, books.used, job)
+        books.counts[1] -= 1
     else:
-        counts[0] -= 1
+        books.counts[0] -= 1
     ledger.status[job] = EVICTED
     ledger.end[job] = now
     add_event(record, now, EVICT, job, -1, -1, 0)

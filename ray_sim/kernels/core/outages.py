@@ -9,9 +9,8 @@ from ray_sim.kernels.core.arrays import (
     SERVER_DOWN,
     SERVER_UP,
     WAITING,
+    Books,
     Bool,
-    Calendar,
-    Ledger,
     Pool,
     Recorder,
     WorldArrays,
@@ -34,41 +33,30 @@ def _is_on(pool: Pool, job: int, server: int) -> bool:
 
 
 @outlined
-def lose_server(
-    now: int,
-    server: int,
-    arrays: WorldArrays,
-    ledger: Ledger,
-    pool: Pool,
-    calendar: Calendar,
-    used: I64,
-    counts: I64,
-    record: Recorder,
-    lost: I64,
-) -> int:
+def lose_server(now: int, server: int, books: Books, record: Recorder) -> int:
     """Remove a server: each job with a task there loses its whole placement and its work since a checkpoint.
 
-    These jobs wait again; they are written to ``lost``, sorted, and their number is returned. Jobs are
-    collected before any is stopped, because stopping changes the calendar that the loop reads. O(rows of
-    running jobs + lost x log n).
+    These jobs wait again; `Books.affected` has them, sorted, and their number is returned. Jobs are collected
+    before any is stopped, because stopping changes the calendar that the loop reads. O(rows of running jobs +
+    lost x log n).
     """
     add_event(record, now, SERVER_DOWN, -1, server, -1, 0)
-    n = 0
+    ledger, calendar, lost, n = books.ledger, books.calendar, books.affected, 0
     for job in calendar.heap[: calendar.size[0]]:
-        if _is_on(pool, job, server):
+        if _is_on(books.pool, job, server):
             lost[n] = job
             n += 1
     sort_prefix(lost, n)
     for job in lost[:n]:
         stop_progress(ledger, calendar, job, now)
         fall_back(ledger, job)
-        release(arrays, pool, used, job)
+        release(books.arrays, books.pool, books.used, job)
         ledger.status[job] = WAITING
         ledger.interruptions[job] += 1
-        counts[0] += 1
-        counts[1] -= 1
+        books.counts[0] += 1
+        books.counts[1] -= 1
         add_event(record, now, LOSE, job, server, -1, 0)
-    _take_away(pool, server)
+    _take_away(books.pool, server)
     return n
 
 

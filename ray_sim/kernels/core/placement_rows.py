@@ -11,7 +11,6 @@ import numpy as np
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import F64, I64, WORKER, Changes, Pool, WorldArrays
 from ray_sim.kernels.core.job_rows import Held
-from ray_sim.kernels.core.record import add_used
 
 
 @kernel
@@ -25,6 +24,16 @@ def add_placement(arrays: WorldArrays, pool: Pool, job: int, sign: int, free: I6
         server, role, tasks = pool.row_server[row], pool.row_role[row], pool.row_count[row]
         for r in range(free.shape[1]):
             free[server, r] += sign * tasks * arrays.demand[job, role, r]
+        row = pool.row_next[row]
+
+
+@kernel
+def add_used(used: I64, arrays: WorldArrays, pool: Pool, job: int, sign: int) -> None:
+    """Add the quanta of a job's placement to ``used``, (R,), with ``sign`` 1, or subtract them with -1."""
+    row = pool.head[job]
+    while row >= 0:
+        for r in range(len(used)):
+            used[r] += sign * pool.row_count[row] * arrays.demand[job, pool.row_role[row], r]
         row = pool.row_next[row]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import F64, I64, NEVER, RUNNING, Calendar, Ledger
-from ray_sim.kernels.core.calendar import schedule, unschedule
+from ray_sim.kernels.core.heap import schedule, unschedule
 
 
 @kernel
@@ -120,10 +120,3 @@ def stop_progress(ledger: Ledger, calendar: Calendar, job: int, now: int) -> Non
     ledger.last_stop[job] = now
     unschedule(calendar, ledger.finish, job)
     ledger.finish[job] = NEVER
-
-
-@kernel
-def set_rates(ledger: Ledger, calendar: Calendar, jobs: I64, now: int, rates: F64, pauses: I64) -> None:
-    """Call `set_rate` for each of ``jobs``."""
-    for i in range(len(jobs)):
-        set_rate(ledger, calendar, jobs[i], now, rates[i], pauses[i])

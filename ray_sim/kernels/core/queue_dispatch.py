@@ -10,7 +10,17 @@ not.
 from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I64, Bool, Changes, Pool, Queue, RunningList, Scratch, WorldArrays
+from ray_sim.kernels.core.arrays import (
+    I64,
+    Bool,
+    Changes,
+    Pool,
+    Queue,
+    RunningList,
+    Scratch,
+    Serving,
+    WorldArrays,
+)
 from ray_sim.kernels.core.heap import heap_sort, precedes, push, remove
 from ray_sim.kernels.core.placement import may_fit, measure, place
 from ray_sim.kernels.core.running import claim_place, comes_before, first_after, give_back
@@ -82,7 +92,7 @@ def _block(arrays: WorldArrays, queue: Queue, p: int, job: int, backfill: bool) 
 
 
 @kernel
-def _add_change(changes: Changes, job: int, out: Scratch, n: int) -> None:
+def add_change(changes: Changes, job: int, out: Scratch, n: int) -> None:
     """Append a change: the new placement of a job, n rows; 0 rows suspend it."""
     i = changes.size[0]
     at = changes.ptr[i]
@@ -96,7 +106,7 @@ def _add_change(changes: Changes, job: int, out: Scratch, n: int) -> None:
 
 
 @kernel
-def _take(arrays: WorldArrays, job: int, free: I64, out: Scratch, n: int) -> None:
+def take_rows(arrays: WorldArrays, job: int, free: I64, out: Scratch, n: int) -> None:
     """Subtract n rows of a placement from ``free``."""
     for k in range(n):
         for r in range(free.shape[1]):
@@ -105,16 +115,7 @@ def _take(arrays: WorldArrays, job: int, free: I64, out: Scratch, n: int) -> Non
 
 @kernel
 def serve_waiting(
-    p: int,
-    rule: int,
-    backfill: bool,
-    freed: bool,
-    arrays: WorldArrays,
-    queue: Queue,
-    free: I64,
-    there: Bool,
-    out: Scratch,
-    changes: Changes,
+    p: int, rule: int, backfill: bool, freed: bool, serving: Serving, free: I64, there: Bool
 ) -> None:
     """Start waiting jobs in key order while they fit, without preemption.
 
@@ -131,6 +132,7 @@ def serve_waiting(
     free : (S, R) free quanta, reduced by the starts
     there : (S,) servers that may be used
     """
+    arrays, queue, out = serving.arrays, serving.queue, serving.scratch
     _unblock(arrays, queue, p)
     if freed:
         _unstick(arrays, queue, p)
@@ -148,8 +150,8 @@ def serve_waiting(
                 measured = True
         else:
             dequeue(arrays, queue, job)
-            _take(arrays, job, free, out, n)
-            _add_change(changes, job, out, n)
+            take_rows(arrays, job, free, out, n)
+            add_change(serving.changes, job, out, n)
         job = _head(arrays, queue, p)
 
 
@@ -159,17 +161,12 @@ def serve_all(
     rule: int,
     backfill: bool,
     freed: bool,
-    arrays: WorldArrays,
-    queue: Queue,
+    serving: Serving,
     running: RunningList,
     lo: int,
     n_running: int,
     due_of_key_0: int,
     pool: Pool,
-    idle: I64,
-    claimable: I64,
-    out: Scratch,
-    changes: Changes,
 ) -> None:
     """Dispatch with preemption: merge running and waiting jobs in (due, job) order; the first ones run.
 
@@ -190,9 +187,10 @@ def serve_all(
         in favour of waiting ones, since the last call; if not, classes that did not fit then are not tried
     running, lo, n_running : sorted list of the partition's running jobs
     due_of_key_0 : a waiting job stands at this number plus its key
-    idle : (S, R) free quanta, reduced
-    claimable : (S, R) work space
     """
+    arrays, queue, out = serving.arrays, serving.queue, serving.scratch
+    idle, claimable = serving.idle, serving.claimable
+    copy_matrix(pool.free, idle)
     _unblock(arrays, queue, p)
     if freed:
         _unstick(arrays, queue, p)
@@ -234,9 +232,9 @@ def serve_all(
                 evicting = True
                 _unstick(arrays, queue, p)
         if was_running or n > 0:  # a running job is moved, or suspended with n = 0
-            _take(arrays, job, idle, out, n)
-            _take(arrays, job, claimable, out, n)
-            _add_change(changes, job, out, n)
+            take_rows(arrays, job, idle, out, n)
+            take_rows(arrays, job, claimable, out, n)
+            add_change(serving.changes, job, out, n)
         if was_running:
             continue
         if n > 0:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core import running
-from ray_sim.kernels.core.arrays import LEVEL, NEVER, RUNNING, Changes, Recorder, WorldArrays
+from ray_sim.kernels.core.arrays import LEVEL, NEVER, RUNNING, Changes, Recorder
 from ray_sim.kernels.core.attained_service import (
     among_running,
     attained_service,
@@ -23,8 +23,7 @@ from ray_sim.kernels.core.attained_service import (
     promotion_us,
     running_place,
 )
-from ray_sim.kernels.core.calendar import is_due, schedule
-from ray_sim.kernels.core.heap import rekey
+from ray_sim.kernels.core.heap import is_due, rekey, schedule
 from ray_sim.kernels.core.progress import executed, work_left
 from ray_sim.kernels.core.queue_dispatch import sort_prefix
 from ray_sim.kernels.core.record import add_event
@@ -35,15 +34,15 @@ from ray_sim.kernels.core.replay_state import REMAINING, Engine, Order
 def current_key(order: Order, engine: Engine, job: int, now: int) -> int:
     """Return the key of a job under REMAINING (work left, rounded up) or SERVICE (level, then place)."""
     if order.kind == REMAINING:
-        return int(np.ceil(work_left(engine.ledger, job, now)))
-    within = engine.place[job] if order.running_first else engine.ledger.first_start[job]
+        return int(np.ceil(work_left(engine.books.ledger, job, now)))
+    within = engine.place[job] if order.running_first else engine.books.ledger.first_start[job]
     return level_key(engine.level[job], within)
 
 
 @kernel
 def _service(order: Order, engine: Engine, job: int, now: int) -> int:
     """Return the attained service since the last promotion, in the unit of the limits."""
-    return attained_service(order.rate[job], executed(engine.ledger, job, now) - engine.forgiven[job])
+    return attained_service(order.rate[job], executed(engine.books.ledger, job, now) - engine.forgiven[job])
 
 
 @kernel
@@ -60,14 +59,14 @@ def _set_level(engine: Engine, job: int, level: int) -> None:
 def watch_limit(now: int, order: Order, engine: Engine, job: int) -> None:
     """Set the time at which a running job reaches its next limit, in the heap of crossings; O(log n)."""
     span = crossing_us(_service(order, engine, job, now), order.rate[job], order.limits)
-    crossing = NEVER if span < 0 else max(now, engine.ledger.anchor[job]) + span
+    crossing = NEVER if span < 0 else max(now, engine.books.ledger.anchor[job]) + span
     schedule(engine.crossings, engine.crossing, job, crossing)
 
 
 @kernel
-def _reorder(arrays: WorldArrays, order: Order, engine: Engine, job: int, now: int) -> None:
+def _reorder(order: Order, engine: Engine, job: int, now: int) -> None:
     """Move a running job to the place of its new key in the list of running jobs; O(running)."""
-    p = arrays.job_part[job]
+    p = engine.books.arrays.job_part[job]
     lo, n = engine.run_ptr[p], engine.run_size[p]
     slot = running.drop(engine.running, lo, n, job)
     server, quanta = engine.running.server[slot], engine.running.quanta[slot]
@@ -75,7 +74,7 @@ def _reorder(arrays: WorldArrays, order: Order, engine: Engine, job: int, now: i
 
 
 @kernel
-def cross_limits(now: int, arrays: WorldArrays, order: Order, engine: Engine) -> bool:
+def cross_limits(now: int, order: Order, engine: Engine) -> bool:
     """Move every running job that reaches a limit now to its new queue; return whether there was one.
 
     Invariant of the loop: every job before now in the heap of crossings has been moved. A moved job crosses
@@ -85,7 +84,7 @@ def cross_limits(now: int, arrays: WorldArrays, order: Order, engine: Engine) ->
     while is_due(engine.crossings, engine.crossing, now):
         job = engine.crossings.heap[0]
         _set_level(engine, job, level_of(_service(order, engine, job, now), order.limits))
-        _reorder(arrays, order, engine, job, now)
+        _reorder(order, engine, job, now)
         watch_limit(now, order, engine, job)
         any_crossed = True
     return any_crossed
@@ -124,12 +123,12 @@ def _place_running(engine: Engine, job: int) -> None:
 
 
 @kernel
-def place_moved(now: int, arrays: WorldArrays, order: Order, engine: Engine) -> None:
+def place_moved(now: int, order: Order, engine: Engine) -> None:
     """Put running jobs that changed queue after the running jobs of their new queue; O(running) for each."""
     for job in engine.moved[: engine.n_moved[0]]:
-        if engine.ledger.status[job] == RUNNING and not among_running(engine.place[job]):
+        if engine.books.ledger.status[job] == RUNNING and not among_running(engine.place[job]):
             _place_running(engine, job)
-            _reorder(arrays, order, engine, job, now)
+            _reorder(order, engine, job, now)
 
 
 @kernel
@@ -140,39 +139,39 @@ def settle_level(now: int, order: Order, engine: Engine, job: int) -> None:
 
 
 @kernel
-def promote_starved(p: int, now: int, arrays: WorldArrays, order: Order, engine: Engine) -> None:
+def promote_starved(p: int, now: int, order: Order, engine: Engine) -> None:
     """Promote starved waiting jobs to the first queue: waited >= knob x executed time; O(waiting jobs).
 
     The attained service counts from 0 again (`Engine.forgiven`). Jobs of a class are collected before any
     is promoted, because a new key reorders the heap that the loop reads.
     """
-    queue, due = engine.queue, engine.finished
+    arrays, queue, due = engine.books.arrays, engine.serving.queue, engine.books.affected
     for c in range(arrays.part_class_ptr[p], arrays.part_class_ptr[p + 1]):
         base, n = arrays.class_size_ptr[c], 0
         for job in queue.heap[base : base + queue.size[c]]:
-            pending = now - engine.ledger.last_stop[job]
+            pending = now - engine.books.ledger.last_stop[job]
             if _service(order, engine, job, now) > 0 and pending >= promotion_us(
-                engine.ledger.ran[job], order.knob
+                engine.books.ledger.ran[job], order.knob
             ):
                 due[n] = job
                 n += 1
         for job in due[:n]:
-            engine.forgiven[job] = engine.ledger.ran[job]
+            engine.forgiven[job] = engine.books.ledger.ran[job]
             _set_level(engine, job, 0)
             key = current_key(order, engine, job, now)
             rekey(queue.heap, base, queue.size[c], queue.position, queue.key, job, key)
 
 
 @kernel
-def next_promotion(p: int, arrays: WorldArrays, order: Order, engine: Engine) -> int:
+def next_promotion(p: int, order: Order, engine: Engine) -> int:
     """Return the time of the next promotion in a partition, NEVER if there is none; O(waiting jobs)."""
-    promotion = NEVER
+    promotion, arrays, ledger = NEVER, engine.books.arrays, engine.books.ledger
     for c in range(arrays.part_class_ptr[p], arrays.part_class_ptr[p + 1]):
         base = arrays.class_size_ptr[c]
-        for job in engine.queue.heap[base : base + engine.queue.size[c]]:
-            ran = engine.ledger.ran[job]
+        for job in engine.serving.queue.heap[base : base + engine.serving.queue.size[c]]:
+            ran = ledger.ran[job]
             if ran > engine.forgiven[job]:
-                due = engine.ledger.last_stop[job] + promotion_us(ran, order.knob)
+                due = ledger.last_stop[job] + promotion_us(ran, order.knob)
                 promotion = min(promotion, due)
     return promotion
 

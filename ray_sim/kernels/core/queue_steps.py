@@ -5,20 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I64, Bool, Changes, Pool, Queue, Scratch, WorldArrays
+from ray_sim.kernels.core.arrays import I64, Bool, Pool, Serving
 from ray_sim.kernels.core.queue_dispatch import copy_matrix, enqueue, order_changes, serve_waiting
 
 
 class QueueBooks(NamedTuple):
     """Arrays of a queue."""
 
-    arrays: WorldArrays
-    queue: Queue
-    scratch: Scratch
-    changes: Changes
-    """Who starts where, set by `serve_queue`."""
-    idle: I64
-    """(S, R) work space."""
+    serving: Serving
     to_serve: Bool
     """(P,) partitions in which something has happened since they were served."""
     verdict: I64
@@ -34,15 +28,16 @@ def push_jobs(books: QueueBooks, jobs: I64, keys: I64) -> tuple[int, int]:
     Returns the position of the first job that does not exist, in which case nothing is added, or -1; and how
     many can never fit: ``refused`` has them, in order.
     """
+    arrays = books.serving.arrays
     for i in range(len(jobs)):
-        if jobs[i] < 0 or jobs[i] >= len(books.arrays.job_class):
+        if jobs[i] < 0 or jobs[i] >= len(arrays.job_class):
             return i, 0
     n = 0
     for i in range(len(jobs)):
         job = jobs[i]
-        if books.verdict[books.arrays.job_class[job]] == 0:
-            enqueue(books.arrays, books.queue, job, keys[i])
-            books.to_serve[books.arrays.job_part[job]] = True
+        if books.verdict[arrays.job_class[job]] == 0:
+            enqueue(arrays, books.serving.queue, job, keys[i])
+            books.to_serve[arrays.job_part[job]] = True
         else:
             books.refused[n] = job
             n += 1
@@ -51,22 +46,12 @@ def push_jobs(books: QueueBooks, jobs: I64, keys: I64) -> tuple[int, int]:
 
 @kernel
 def serve_queue(books: QueueBooks, rule: int, backfill: bool, pool: Pool) -> None:
-    """Start waiting jobs of every dirty partition, see `serve_waiting`."""
-    books.changes.size[0] = 0
+    """Start waiting jobs of every partition in which something has happened, see `serve_waiting`."""
+    serving = books.serving
+    serving.changes.size[0] = 0
     for p in range(len(books.to_serve)):
         if books.to_serve[p]:
-            copy_matrix(pool.free, books.idle)
-            serve_waiting(
-                p,
-                rule,
-                backfill,
-                True,
-                books.arrays,
-                books.queue,
-                books.idle,
-                pool.there,
-                books.scratch,
-                books.changes,
-            )
+            copy_matrix(pool.free, serving.idle)
+            serve_waiting(p, rule, backfill, True, serving, serving.idle, pool.there)
             books.to_serve[p] = False
-    order_changes(books.changes)
+    order_changes(serving.changes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I64, Pool, Recorder, WorldArrays
+from ray_sim.kernels.core.arrays import I64, Pool, Recorder
 
 
 @kernel
@@ -44,13 +44,3 @@ def add_line(record: Recorder, time: int, waiting: int, running: int, used: I64)
     for r in range(len(used)):
         record.line_used[n, r] = used[r]
     record.size[1] = n + 1
-
-
-@kernel
-def add_used(used: I64, arrays: WorldArrays, pool: Pool, job: int, sign: int) -> None:
-    """Add the quanta of a job's placement to ``used``, (R,), with ``sign`` 1, or subtract them with -1."""
-    row = pool.head[job]
-    while row >= 0:
-        for r in range(len(used)):
-            used[r] += sign * pool.row_count[row] * arrays.demand[job, pool.row_role[row], r]
-        row = pool.row_next[row]

@@ -10,23 +10,13 @@ from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core import running
-from ray_sim.kernels.core.arrays import (
-    NEVER,
-    RUNNING,
-    WAITING,
-    Changes,
-    Outages,
-    Pool,
-    Queue,
-    Recorder,
-    WorldArrays,
-)
-from ray_sim.kernels.core.calendar import next_time, unschedule
-from ray_sim.kernels.core.job_transitions import commit_placements, finish_due, submit_due
+from ray_sim.kernels.core.arrays import RUNNING, Outages, Recorder
+from ray_sim.kernels.core.heap import next_time, unschedule
+from ray_sim.kernels.core.job_transitions import commit_placements, finish_due, next_job_event, submit_due
 from ray_sim.kernels.core.outages import lose_server, regain_server
 from ray_sim.kernels.core.placement_rows import rigid_rate
 from ray_sim.kernels.core.progress import set_rate
-from ray_sim.kernels.core.queue_dispatch import copy_matrix, enqueue, order_changes, serve_all, serve_waiting
+from ray_sim.kernels.core.queue_dispatch import enqueue, order_changes, serve_all, serve_waiting
 from ray_sim.kernels.core.queue_levels import (
     change_places,
     cross_limits,
@@ -54,21 +44,17 @@ from ray_sim.kernels.core.replay_state import (
 
 
 @kernel
-def _next_instant(arrays: WorldArrays, engine: Engine, outages: Outages) -> int:
+def _next_instant(engine: Engine, outages: Outages) -> int:
     """Return the time of the next event, NEVER if there is none; O(partitions).
 
     Outages after the last job has ended do not prolong the run.
     """
-    time = NEVER
-    i = engine.clock[NEXT_ARRIVAL]
-    if i < len(arrays.submit):
-        time = arrays.submit[i]
-    time = min(time, next_time(engine.calendar, engine.ledger.finish))
-    time = min(time, next_time(engine.crossings, engine.crossing))
+    i, counts = engine.clock[NEXT_ARRIVAL], engine.books.counts
+    time = min(next_job_event(engine.books, i), next_time(engine.crossings, engine.crossing))
     for p in range(len(engine.promotion)):
         time = min(time, engine.promotion[p])
     k = engine.clock[NEXT_OUTAGE]
-    if k < len(outages.time) and (i < len(arrays.submit) or engine.counts[0] + engine.counts[1] > 0):
+    if k < len(outages.time) and (i < len(engine.books.arrays.submit) or counts[0] + counts[1] > 0):
         time = min(time, outages.time[k])
     return time
 
@@ -81,66 +67,45 @@ def _note_freed(p: int, engine: Engine) -> None:
 
 
 @kernel
-def _wait(now: int, arrays: WorldArrays, order: Order, engine: Engine, job: int) -> None:
+def _wait(now: int, order: Order, engine: Engine, job: int) -> None:
     """Put a waiting job into the queue of its class, with its key as of now; O(log n)."""
     key = order.static_key[job] if order.kind == STATIC else current_key(order, engine, job, now)
-    enqueue(arrays, engine.queue, job, key)
+    enqueue(engine.books.arrays, engine.serving.queue, job, key)
 
 
 @outlined
-def _change_servers(
-    now: int,
-    arrays: WorldArrays,
-    order: Order,
-    engine: Engine,
-    pool: Pool,
-    record: Recorder,
-    outages: Outages,
-) -> None:
+def _change_servers(now: int, order: Order, engine: Engine, record: Recorder, outages: Outages) -> None:
     """Process the outages of this instant in their order; jobs that lose a server wait again.
 
     O(rows of running jobs) for each server that goes (`lose_server`).
     """
-    clock = engine.clock
+    clock, books = engine.clock, engine.books
     while clock[NEXT_OUTAGE] < len(outages.time) and outages.time[clock[NEXT_OUTAGE]] == now:
         server, up = outages.server[clock[NEXT_OUTAGE]], outages.up[clock[NEXT_OUTAGE]]
         clock[NEXT_OUTAGE] += 1
-        p = arrays.server_part[server]
+        p = books.arrays.server_part[server]
         _note_freed(p, engine)
         if up:
-            regain_server(now, server, arrays, pool, record)
+            regain_server(now, server, books.arrays, books.pool, record)
             continue
-        n = lose_server(
-            now,
-            server,
-            arrays,
-            engine.ledger,
-            pool,
-            engine.calendar,
-            engine.used,
-            engine.counts,
-            record,
-            engine.finished,
-        )
-        for job in engine.finished[:n]:
+        n = lose_server(now, server, books, record)
+        for job in books.affected[:n]:
             if order.preemptive:
                 _leave_running(p, order, engine, job)
             if order.kind == SERVICE:
                 settle_level(now, order, engine, job)
-            _wait(now, arrays, order, engine, job)
+            _wait(now, order, engine, job)
 
 
 @kernel
-def _arrive(now: int, arrays: WorldArrays, order: Order, engine: Engine, record: Recorder) -> None:
+def _arrive(now: int, order: Order, engine: Engine, record: Recorder) -> None:
     """Submit the jobs of this instant and queue those that can ever fit."""
-    first = engine.clock[NEXT_ARRIVAL]
-    last = submit_due(now, first, arrays, order.never_fits, engine.ledger, engine.counts, record)
-    engine.clock[NEXT_ARRIVAL] = last
-    for job in range(first, last):
-        if engine.ledger.status[job] == WAITING:
-            engine.to_dispatch[arrays.job_part[job]] = True
-            join_queue(engine, job)
-            _wait(now, arrays, order, engine, job)
+    books, clock = engine.books, engine.clock
+    clock[NEXT_ARRIVAL], n = submit_due(now, clock[NEXT_ARRIVAL], books, record)
+    for job in books.affected[:n]:
+        engine.to_dispatch[books.arrays.job_part[job]] = True
+        join_queue(engine, job)
+        _wait(now, order, engine, job)
 
 
 @kernel
@@ -156,59 +121,35 @@ def _refresh_running(p: int, now: int, order: Order, engine: Engine) -> None:
 
 
 @kernel
-def _anyone_waits(p: int, arrays: WorldArrays, queue: Queue) -> bool:
+def _anyone_waits(p: int, engine: Engine) -> bool:
     """Whether a job of the partition waits; O(classes)."""
-    for c in range(arrays.part_class_ptr[p], arrays.part_class_ptr[p + 1]):
-        if queue.size[c] > 0:
+    first = engine.books.arrays.part_class_ptr
+    for c in range(first[p], first[p + 1]):
+        if engine.serving.queue.size[c] > 0:
             return True
     return False
 
 
 @kernel
-def _serve_partition(
-    p: int, now: int, arrays: WorldArrays, order: Order, engine: Engine, pool: Pool, changes: Changes
-) -> None:
+def _serve_partition(p: int, now: int, order: Order, engine: Engine) -> None:
     """Dispatch a partition: append its changes, and leave `pool.free` unchanged."""
-    if not order.preemptive:
-        first = changes.size[0]
-        serve_waiting(
-            p,
-            order.placement,
-            order.backfill,
-            engine.freed[p],
-            arrays,
-            engine.queue,
-            pool.free,
-            pool.there,
-            engine.scratch,
-            changes,
+    pool, serving, freed = engine.books.pool, engine.serving, engine.freed[p]
+    if order.preemptive:
+        lo, n, due_of_key_0 = engine.run_ptr[p], engine.run_size[p], now if order.kind == REMAINING else 0
+        serve_all(
+            p, order.placement, order.backfill, freed, serving, engine.running, lo, n, due_of_key_0, pool
         )
-        # `serve_waiting` took the starts from `pool.free`; add them: `commit_placements` takes them again.
-        for i in range(first, changes.size[0]):
-            for k in range(changes.ptr[i], changes.ptr[i + 1]):
-                for r in range(pool.free.shape[1]):
-                    pool.free[changes.server[k], r] += (
-                        changes.tasks[k] * arrays.demand[changes.job[i], changes.role[k], r]
-                    )
         return
-    copy_matrix(pool.free, engine.idle)
-    serve_all(
-        p,
-        order.placement,
-        order.backfill,
-        engine.freed[p],
-        arrays,
-        engine.queue,
-        engine.running,
-        engine.run_ptr[p],
-        engine.run_size[p],
-        now if order.kind == REMAINING else 0,
-        pool,
-        engine.idle,
-        engine.claimable,
-        engine.scratch,
-        changes,
-    )
+    changes = serving.changes
+    first = changes.size[0]
+    serve_waiting(p, order.placement, order.backfill, freed, serving, pool.free, pool.there)
+    # `serve_waiting` took the starts from `pool.free`; add them: `commit_placements` takes them again.
+    for i in range(first, changes.size[0]):
+        for k in range(changes.ptr[i], changes.ptr[i + 1]):
+            for r in range(pool.free.shape[1]):
+                pool.free[changes.server[k], r] += (
+                    changes.tasks[k] * serving.arrays.demand[changes.job[i], changes.role[k], r]
+                )
 
 
 @kernel
@@ -221,9 +162,7 @@ def _leave_running(p: int, order: Order, engine: Engine, job: int) -> None:
 
 
 @kernel
-def _join_running(
-    p: int, now: int, arrays: WorldArrays, order: Order, engine: Engine, pool: Pool, job: int
-) -> None:
+def _join_running(p: int, now: int, order: Order, engine: Engine, job: int) -> None:
     """Add a job to the partition's list of running jobs.
 
     Under REMAINING the key falls as time goes on; key plus now is constant at rate 1 and keeps the order.
@@ -231,7 +170,7 @@ def _join_running(
     due = current_key(order, engine, job, now)
     if order.kind == REMAINING:
         due += now
-    server, quanta = running.single_row(arrays, pool, job)
+    server, quanta = running.single_row(engine.books.arrays, engine.books.pool, job)
     running.insert(engine.running, engine.run_ptr[p], engine.run_size[p], job, due, server, quanta)
     engine.run_size[p] += 1
     if order.kind == SERVICE:
@@ -239,100 +178,66 @@ def _join_running(
 
 
 @kernel
-def _apply(
-    now: int,
-    arrays: WorldArrays,
-    order: Order,
-    engine: Engine,
-    pool: Pool,
-    record: Recorder,
-    changes: Changes,
-    restart_us: int,
-) -> None:
+def _apply(now: int, order: Order, engine: Engine, record: Recorder, restart_us: int) -> None:
     """Apply the changes, set the rates of the changed jobs and update the lists of running jobs."""
+    books, part, changes = engine.books, engine.books.arrays.job_part, engine.serving.changes
     if order.preemptive:
         for i in range(changes.size[0]):
             job = changes.job[i]
-            if engine.ledger.status[job] == RUNNING:
-                _leave_running(arrays.job_part[job], order, engine, job)
-    commit_placements(
-        now,
-        arrays,
-        engine.ledger,
-        pool,
-        engine.calendar,
-        engine.used,
-        record,
-        changes,
-        engine.pause,
-        restart_us,
-        engine.counts,
-    )
+            if books.ledger.status[job] == RUNNING:
+                _leave_running(part[job], order, engine, job)
+    commit_placements(now, books, record, changes, engine.pause, restart_us)
     for i in range(changes.size[0]):
         job = changes.job[i]
         if changes.ptr[i + 1] == changes.ptr[i]:
-            _wait(now, arrays, order, engine, job)
+            _wait(now, order, engine, job)
         else:
-            rate = rigid_rate(arrays.speed, pool, job)
-            set_rate(engine.ledger, engine.calendar, job, now, rate, engine.pause[i])
+            rate = rigid_rate(books.arrays.speed, books.pool, job)
+            set_rate(books.ledger, books.calendar, job, now, rate, engine.pause[i])
             if order.preemptive:
-                _join_running(arrays.job_part[job], now, arrays, order, engine, pool, job)
+                _join_running(part[job], now, order, engine, job)
 
 
 @kernel
-def _happen(
-    now: int, arrays: WorldArrays, order: Order, engine: Engine, pool: Pool, record: Recorder
-) -> None:
+def _happen(now: int, order: Order, engine: Engine, record: Recorder) -> None:
     """Process completions, limits and arrivals of an instant, and mark the partitions that they touch."""
-    n = finish_due(
-        now,
-        arrays,
-        engine.ledger,
-        pool,
-        engine.calendar,
-        engine.used,
-        record,
-        engine.counts,
-        engine.finished,
-    )
-    for job in engine.finished[:n]:
-        p = arrays.job_part[job]
+    books = engine.books
+    n = finish_due(now, books, record)
+    for job in books.affected[:n]:
+        p = books.arrays.job_part[job]
         _note_freed(p, engine)
         if order.preemptive:
             _leave_running(p, order, engine, job)
-    reviewed = cross_limits(now, arrays, order, engine)
+    reviewed = cross_limits(now, order, engine)
     for p in range(len(engine.promotion)):
         reviewed = reviewed or engine.promotion[p] == now
     if reviewed:
         engine.to_dispatch[:] = True
         engine.freed[:] = True
-    _arrive(now, arrays, order, engine, record)
+    _arrive(now, order, engine, record)
 
 
 @kernel
-def _serve(now: int, arrays: WorldArrays, order: Order, engine: Engine, pool: Pool, changes: Changes) -> None:
+def _serve(now: int, order: Order, engine: Engine) -> None:
     """Dispatch every partition marked ``to_dispatch``."""
-    changes.size[0] = 0
+    engine.serving.changes.size[0] = 0
     for p in range(len(engine.to_dispatch)):
         if not engine.to_dispatch[p]:
             continue
-        waiting = _anyone_waits(p, arrays, engine.queue)
+        waiting = _anyone_waits(p, engine)
         if waiting and order.kind == REMAINING and not order.uniform:
             _refresh_running(p, now, order, engine)
         if waiting and order.knob > 0.0:
-            promote_starved(p, now, arrays, order, engine)
+            promote_starved(p, now, order, engine)
         if waiting:
-            _serve_partition(p, now, arrays, order, engine, pool, changes)
+            _serve_partition(p, now, order, engine)
 
 
 @kernel
 def replay(
-    arrays: WorldArrays,
     order: Order,
     engine: Engine,
-    pool: Pool,
     record: Recorder,
-    changes: Changes,
     outages: Outages,
     restart_us: int,
     horizon: int,
@@ -346,36 +251,36 @@ def replay(
     class. ``clock[DONE]`` is 1 when the run has ended or its horizon is reached. An instant costs O(classes +
     partitions), and each start, stop and completion of a job O(log n) beside its placement.
     """
-    clock = engine.clock
+    clock, books, changes = engine.clock, engine.books, engine.serving.changes
     for _ in range(instants):
         if not room_for_instant(record, events):
             return
-        now = _next_instant(arrays, engine, outages)
+        now = _next_instant(engine, outages)
         if now > clock[NOW]:
             if clock[NOW] >= 0:
-                add_line(record, clock[NOW], engine.counts[0], engine.counts[1], engine.used)
+                add_line(record, clock[NOW], books.counts[0], books.counts[1], books.used)
             if now > horizon:
                 clock[DONE] = 1
                 return
             clock[NOW] = now
         engine.turn[0] += 1
         if clock[NEXT_OUTAGE] < len(outages.time):
-            _change_servers(now, arrays, order, engine, pool, record, outages)
-        _happen(now, arrays, order, engine, pool, record)
-        _serve(now, arrays, order, engine, pool, changes)
+            _change_servers(now, order, engine, record, outages)
+        _happen(now, order, engine, record)
+        _serve(now, order, engine)
         if engine.n_moved[0] > 0:
             record_levels(now, engine, record)
         if changes.size[0] > 0:
             if order.running_first:
                 change_places(engine, changes)
             order_changes(changes)
-            _apply(now, arrays, order, engine, pool, record, changes, restart_us)
+            _apply(now, order, engine, record, restart_us)
         if order.running_first:
-            place_moved(now, arrays, order, engine)
+            place_moved(now, order, engine)
         engine.n_moved[0] = 0
         if order.knob > 0.0:
             for p in range(len(engine.to_dispatch)):
                 if engine.to_dispatch[p]:
-                    engine.promotion[p] = next_promotion(p, arrays, order, engine)
+                    engine.promotion[p] = next_promotion(p, order, engine)
         engine.to_dispatch[:] = False
         engine.freed[:] = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ray_sim.kernels.core.arrays import I64, Bool, Calendar, Ledger, Queue, RunningList, Scratch
+from ray_sim.kernels.core.arrays import I64, Books, Bool, Calendar, RunningList, Serving
 
 STATIC, REMAINING, SERVICE = range(3)
 
@@ -40,13 +40,9 @@ class Engine(NamedTuple):
     """State that the loop changes."""
 
     clock: I64
-    counts: I64
-    """(waiting, running)."""
-    used: I64
-    """(R,) quanta in use."""
-    ledger: Ledger
-    calendar: Calendar
-    queue: Queue
+    books: Books
+    """Its verdicts are those of the order rule."""
+    serving: Serving
     level: I64
     """(J,) queue of a job under SERVICE."""
     place: I64
@@ -72,8 +68,4 @@ class Engine(NamedTuple):
     moved: I64
     """Jobs whose queue changed at this instant."""
     n_moved: I64
-    finished: I64
     pause: I64
-    idle: I64
-    claimable: I64
-    scratch: Scratch

@@ -1,13 +1,22 @@
-"""Places of jobs: the servers that each job is on with their kinds and tasks, compared and renamed."""
+"""Places of jobs: the servers that each job is on with their kinds and tasks, compared, matched and renamed.
+
+A decision names servers; identical servers can be exchanged in it, so that jobs can stay where they are. Each
+pair (server of the decision, server held now) has a weight: the share of a job that need not move. Pairs are
+matched greedily, which gives at least half of the largest total weight of these pairs (Avis, A Survey of
+Heuristics for the Weighted Matching Problem, Networks 13, 1983). `ray_sim.engine.migrations` calls the steps.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I64
+from ray_sim.kernels.core.arrays import I64, Bool
 from ray_sim.kernels.core.heap import heap_sort
 from ray_sim.kernels.core.job_rows import Rows, differs, tasks_here
+
+MOST_SQUARED = 32
+"""Largest group of which all pairs are weighed; in larger ones the i-th is weighed with the i-th only."""
 
 
 class Places(NamedTuple):
@@ -68,7 +77,7 @@ def _as_before(target: Places, now: Places, i: int) -> bool:
 
 
 class Exchanges(NamedTuple):
-    """Servers that may be exchanged, (m,) each; `weigh_pairs` of `server_matching` takes them."""
+    """Servers that may be exchanged, (m,) each; `weigh_pairs` takes them."""
 
     group: I64
     target: I64
@@ -156,3 +165,51 @@ def count_kept(now: Rows, target: Rows) -> int:
         if now.ptr[i + 1] > now.ptr[i] and not differs(now, target, i):
             n += 1
     return n
+
+
+@kernel
+def weigh_pairs(group: I64, target: I64, now: I64, weight: I64, pairs: I64) -> int:
+    """Write rows (target server, server held now, weight) to ``pairs``; return their number.
+
+    There are at most `MOST_SQUARED` x n rows, for which ``pairs`` has room.
+
+    Parameters
+    ----------
+    group : (n,) sorted; one group has one job, one kind of server and one set of tasks per server
+    target, now : (n,) servers, sorted within a group, on which the job will hold, and holds, these tasks
+    weight : (n,) gain if a server of the group stays the same
+    """
+    n, begin = 0, 0
+    while begin < len(group):
+        end = begin
+        while end < len(group) and group[end] == group[begin]:
+            end += 1
+        large = end - begin > MOST_SQUARED
+        for i in range(begin, end):
+            for k in range(i if large else begin, i + 1 if large else end):
+                pairs[n, 0], pairs[n, 1], pairs[n, 2] = target[i], now[k], weight[begin]
+                n += 1
+        begin = end
+    return n
+
+
+@kernel
+def match(target: I64, now: I64, name: I64, taken: Bool) -> None:
+    """Match pairs greedily in the given order; then unmatched servers stand for themselves if still free.
+
+    Invariant of the loops: ``name`` is one-to-one where it is set, and ``taken`` marks its values. O(n + S).
+
+    Parameters
+    ----------
+    target, now : (n,) pairs, best first
+    name : (S,) -1, set to the server that stands for each target server
+    taken : (S,) False, set to whether a server stands for one
+    """
+    for i in range(len(target)):
+        if name[target[i]] < 0 and not taken[now[i]]:
+            name[target[i]] = now[i]
+            taken[now[i]] = True
+    for s in range(len(name)):
+        if name[s] < 0 and not taken[s]:
+            name[s] = s
+            taken[s] = True

@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import F64, I64, WORKER
+from ray_sim.kernels.core.arrays import F64, I64, WORKER, Books
 from ray_sim.kernels.core.job_rows import Held, gather_rows, tasks_held
 from ray_sim.kernels.core.progress import executed, work_left
-from ray_sim.kernels.core.run_steps import Books
 from ray_sim.kernels.elastic.step_time import cross_mb_per_sample
 
 

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I64, PARAMETER_SERVER, WORKER, Changes
-from ray_sim.kernels.core.feasibility import MOST_TASKS
+from ray_sim.kernels.core.arrays import I64, MOST_TASKS, PARAMETER_SERVER, WORKER, Changes
 from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.model.units import NEVER_US, FloatArray, IntArray
 from ray_sim.policies.shared.elastic_options import deciding_slot_us, waits_for_slot

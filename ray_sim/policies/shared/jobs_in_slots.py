@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ray_sim.kernels.core.feasibility import MOST_TASKS
+from ray_sim.kernels.core.arrays import MOST_TASKS
 from ray_sim.model.job import Exchange, TrainingProfile, UtilityProfile
 from ray_sim.model.units import US_PER_S, IntArray, tolerant_ceils
 from ray_sim.model.utility import arrival_slot

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from hypothesis import given, settings
 
-from ray_sim.kernels.chunked.chunk_events import COMPLETE, DISPLACE, LOST, PAUSE, PREEMPT, RUN, SERVE
 from ray_sim.kernels.chunked.chunk_ledger import Chunked, book_events, new_chunked, note_stall, rest
+from ray_sim.kernels.chunked.queue_state import COMPLETE, DISPLACE, LOST, PAUSE, PREEMPT, RUN, SERVE
 from ray_sim.kernels.core.arrays import (
     COMPLETED,
+    EVENT_COLUMNS,
     FINISH,
     I64,
     LOSE,
@@ -24,7 +25,6 @@ from ray_sim.kernels.core.arrays import (
     new_ledger,
     new_recorder,
 )
-from ray_sim.kernels.core.site_events import EVENT_COLUMNS
 from tests.kernels.by_hand import SEEDS, ints
 from tests.proofs import instances
 

@@ -5,10 +5,23 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 
-from ray_sim.kernels.chunked.chunk_events import COMPLETE, DISPLACE, LOST, PAUSE, PREEMPT, RUN, SERVE
 from ray_sim.kernels.chunked.commands import add_rows, drop_rows, resume, set_keys, set_ps
 from ray_sim.kernels.chunked.instants import advance
-from ray_sim.kernels.chunked.queue_state import DONE, ROWS, RUNNING, SERVED, ChunkRows, Queues
+from ray_sim.kernels.chunked.queue_state import (
+    COMPLETE,
+    DISPLACE,
+    DONE,
+    LOST,
+    PAUSE,
+    PREEMPT,
+    ROWS,
+    RUN,
+    RUNNING,
+    SERVE,
+    SERVED,
+    ChunkRows,
+    Queues,
+)
 from ray_sim.kernels.core.arrays import NEVER
 from tests.kernels.by_hand import SEEDS, ints
 from tests.kernels.chunked.sites import (

@@ -1,6 +1,7 @@
 """Increments: the four terms, exact increments as differences of cost, and the dispatch by them.
 
-`tests/engine/test_increments.py` compares them with fractions and slots, through the queues of a site.
+`tests/engine/kinds/chunked/test_increment_query.py` compares them with fractions and slots, through the
+queues of a site.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 
-from ray_sim.kernels.chunked.chunk_events import COMPLETE, DISPLACE, PAUSE, PREEMPT, RUN, SERVE
 from ray_sim.kernels.chunked.commands import add_rows
 from ray_sim.kernels.chunked.instants import advance, next_time
+from ray_sim.kernels.chunked.queue_state import COMPLETE, DISPLACE, PAUSE, PREEMPT, RUN, SERVE
 from ray_sim.kernels.core.arrays import NEVER
 from tests.kernels.by_hand import SEEDS
 from tests.kernels.chunked.sites import (

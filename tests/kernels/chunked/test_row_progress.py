@@ -5,9 +5,17 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 
-from ray_sim.kernels.chunked.chunk_events import PAUSE, PREEMPT, RUN
 from ray_sim.kernels.chunked.commands import add_rows
-from ray_sim.kernels.chunked.queue_state import CALENDAR, PS_CHANGED, RUNNING, SERVED, Queues
+from ray_sim.kernels.chunked.queue_state import (
+    CALENDAR,
+    PAUSE,
+    PREEMPT,
+    PS_CHANGED,
+    RUN,
+    RUNNING,
+    SERVED,
+    Queues,
+)
 from ray_sim.kernels.chunked.row_progress import follow_ps, halt, loads_at, note_ps_change, preempt, run
 from ray_sim.kernels.chunked.worker_queues import end_upload, serve
 from tests.kernels.by_hand import SEEDS, ints

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ray_sim.engine.kinds.elastic.context import ElasticContext
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
+from ray_sim.engine.kinds.elastic.view import ElasticContext
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World

@@ -14,9 +14,8 @@ import pytest
 
 from ray_sim.contract.rigid_worlds import cluster
 from ray_sim.engine.build_world import build_world
-from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
-from ray_sim.engine.run import run_world
+from ray_sim.engine.run import GeneralRun, run_world
 from ray_sim.engine.sites.fleet import fleet_of
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
 from ray_sim.model.streams import Streams

@@ -26,7 +26,7 @@ from ray_sim.policy_api import ElasticView
 from ray_sim.solvers.planning.market import SlotPlan
 from ray_sim.solvers.planning.schedule import Infeasible, NotWorthIt, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
-from tests.engine.test_step_time_rules import linear
+from tests.engine.kinds.elastic.test_rules import linear
 from tests.policies.utility_worlds import SLOT_S, example_1_a, paper_world, pd_ors_job, utility_world, worth
 from tests.proofs import instances
 from tests.training import profile, together

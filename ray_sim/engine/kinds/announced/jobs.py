@@ -110,8 +110,8 @@ class AnnouncedJobs(JobKind):
     def start(self, core: RunCore, policy: Policy, streams: Streams) -> AnnouncedRun:
         """Start a run."""
         from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
-        from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
         from ray_sim.engine.kinds.announced.run import AnnouncedRun
+        from ray_sim.engine.kinds.announced.view import AnnouncedPolicy
 
         assert isinstance(policy, AnnouncedPolicy), "takes ANNOUNCED"
         return AnnouncedRun(core, AnnouncedFacts.in_world(core.world), policy)

@@ -11,8 +11,8 @@ import polars as pl
 
 from ray_sim.certificates.welfare import WelfareLimits, ratio_to
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
-from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
-from ray_sim.engine.kinds.rigid.run import RigidOutcome
+from ray_sim.engine.kinds.announced.view import AnnouncedPolicy
+from ray_sim.engine.kinds.run import KindOutcome
 from ray_sim.kernels.core.arrays import COMPLETED, EVICTED, REJECTED
 from ray_sim.model.distribution import distribution
 from ray_sim.model.figures import AnnouncedFigures, WelfareFigures
@@ -44,7 +44,7 @@ class Fate(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class AnnouncedOutcome(RigidOutcome):
+class AnnouncedOutcome(KindOutcome):
     """Values, payments and fates of a run."""
 
     facts: AnnouncedFacts
@@ -109,8 +109,7 @@ class AnnouncedOutcome(RigidOutcome):
             ratio=ratio_to(bound, worth / NANO),
             paid_above_value=int((self.price > self.worth)[chosen].sum()),
         )
-        pauses = RigidOutcome.figures(self, jobs, counted)
-        return AnnouncedFigures(restart_share=pauses.restart_share, welfare=welfare)
+        return AnnouncedFigures(restart_share=self.restart_share(jobs, counted), welfare=welfare)
 
     def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
         """Welfare and revenue so far, in units."""

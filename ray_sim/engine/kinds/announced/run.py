@@ -7,18 +7,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.decision import NO_JOBS, Decision
-from ray_sim.engine.infeasibility_text import job_name
+from ray_sim.engine.decision import NO_JOBS, NO_WAKE, Decision, Wake
 from ray_sim.engine.kinds.announced.decision import AnnouncedDecision, Charges, Launches
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.kinds.announced.outcome import AnnouncedOutcome, Fate
-from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
-from ray_sim.engine.kinds.announced.view import AnnouncedContext, AnnouncedSources, AnnouncedView
-from ray_sim.engine.kinds.rigid.run import RigidRun
-from ray_sim.engine.placements import State
+from ray_sim.engine.kinds.announced.view import (
+    AnnouncedContext,
+    AnnouncedPolicy,
+    AnnouncedSources,
+    AnnouncedView,
+)
+from ray_sim.engine.kinds.run import KindRun
 from ray_sim.engine.run_core import RunCore
-from ray_sim.engine.state_checks import sorted_indices, within
-from ray_sim.engine.wake import NO_WAKE, Wake
+from ray_sim.engine.states import State, sorted_indices, within
+from ray_sim.engine.validation import job_name
+from ray_sim.engine.view import View
 from ray_sim.kernels.core.arrays import COMPLETED, EVENT_NAMES, RUNNING, WAITING
 from ray_sim.kernels.core.record import add_event
 from ray_sim.model.errors import InfeasibleDecisionError
@@ -28,9 +31,10 @@ COME = len(EVENT_NAMES)
 """Code of the event that a job comes."""
 
 
-class AnnouncedRun(RigidRun):
+class AnnouncedRun(KindRun):
     """Announced jobs of one run: gangs that come some time after their submission."""
 
+    view: ClassVar[type[View]] = AnnouncedView
     decision_type: ClassVar[type[Decision]] = AnnouncedDecision
 
     def __init__(self, core: RunCore, facts: AnnouncedFacts, policy: AnnouncedPolicy) -> None:
@@ -50,11 +54,6 @@ class AnnouncedRun(RigidRun):
         self._sorted_us = self._arrival_us[self._in_order]
         self._next = 0
         self._came: IntArray = NO_JOBS
-
-    @property
-    def view(self) -> type[AnnouncedView]:
-        """Class of the views of its policies."""
-        return AnnouncedView
 
     @property
     def observed(self) -> AnnouncedSources:

@@ -1,24 +1,29 @@
-"""The world as policies for announced jobs see it: facts, and observations at one decision."""
+"""Base class of policies for announced jobs, and what they see: facts of the world, observations."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 
-from ray_sim.engine.decision import NO_JOBS
+from ray_sim.engine.contract import Policy
+from ray_sim.engine.decision import NO_JOBS, Wake
 from ray_sim.engine.kinds.announced.bounds import StatementBounds
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
+from ray_sim.engine.kinds.announced.jobs import ANNOUNCED
 from ray_sim.engine.placements import nothing_for
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.read_only import read_only, read_only_record
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
-from ray_sim.kernels.announced.pool_placement import fill_servers
 from ray_sim.kernels.core.arrays import WAITING, Changes
+from ray_sim.kernels.core.pool_placement import fill_servers
 from ray_sim.model.errors import BlindPolicyError
+from ray_sim.model.quotes import Quotes
 from ray_sim.model.statement import Statements
 from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray
+from ray_sim.model.welfare_audit import AuditedJobs, MechanismRecord
 
 
 class AnnouncedContext(PolicyContext):
@@ -157,3 +162,32 @@ class AnnouncedView(View):
         BlindPolicyError : always
         """
         raise BlindPolicyError(f"policy {self._policy} reads work_left; durations show when jobs end")
+
+
+class MechanismAudit(Protocol):
+    """Record of a run under audit."""
+
+    def record(self) -> MechanismRecord:
+        """What was recorded, at the end of the run."""
+
+
+class AnnouncedPolicy(Policy[AnnouncedContext, AnnouncedView]):
+    """A scheduler of announced jobs: it plans, starts and evicts them, and charges them.
+
+    It runs under truth=announced, decides once in each round, and answers with an `AnnouncedDecision`.
+    """
+
+    schedules: ClassVar[str] = ANNOUNCED
+    sees: frozenset[str] = frozenset({"statements"})
+    wake_on: Wake = Wake.SLOT | Wake.COMPLETION
+
+    def audited(self, jobs: AuditedJobs) -> MechanismAudit | None:
+        """Record the run that follows for `ray-sim run --audit`; None for policies without prices.
+
+        Called before `start`; decisions must be the same.
+        """
+        return None
+
+    def quotes(self, arrival: IntArray, signal: IntArray) -> Quotes:
+        """Offers to jobs with these true arrivals (rounds) and signals, (J,) each; after the run."""
+        return Quotes.none(len(arrival))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ray_sim.engine.placements import State, section
-from ray_sim.engine.state_checks import UnfitStateError, all_within, same, within
+from ray_sim.engine.sites.part import NO_EVENTS
+from ray_sim.engine.states import State, UnfitStateError, all_within, same, section, within
 from ray_sim.kernels.chunked.commands import add_rows, drop_rows, resume, set_keys, set_ps
 from ray_sim.kernels.chunked.increments import (
     Candidates,
@@ -33,10 +33,7 @@ from ray_sim.kernels.chunked.queue_state import (
 )
 from ray_sim.kernels.chunked.row_progress import loads_at, work_of_jobs
 from ray_sim.kernels.chunked.worker_simulation import ReadQueues, new_plans
-from ray_sim.kernels.core.site_events import EVENT_COLUMNS
 from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
-
-NO_EVENTS: IntArray = np.empty((0, EVENT_COLUMNS), dtype=np.int64)
 
 _FEWEST = 64
 
@@ -95,7 +92,7 @@ class ChunkQueues:
     def advance(self, now_us: int) -> IntArray:
         """Go on to ``now_us``; returns (n, EVENT_COLUMNS) rows of what happens there.
 
-        Events are those of `ray_sim.kernels.chunked.chunk_events`, in order for each chunk. A chunk that has
+        Events are those of `ray_sim.kernels.chunked.queue_state`, in order for each chunk. A chunk that has
         its worker keeps it when others come by themselves: `next_us` is now, and the next call at this
         instant, after what is commanded, settles who gets it.
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from ray_sim.engine.kinds.chunked.eligibility import Eligibility, best_offer
 from ray_sim.engine.kinds.chunked.pair_times import PairTimes
 from ray_sim.engine.kinds.chunked.site_part import ChunkPartFacts
 from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
-from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, WorldSetting
+from ray_sim.engine.kinds.facts import KindColumns, KindFacts, WorldSetting
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world_arrays import build_world_arrays, classes
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER, WorldArrays
@@ -38,7 +38,7 @@ _MAX_WORK_S = MAX_RUN_US / US_PER_S
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkFacts(FactDefaults):
+class ChunkFacts(KindFacts):
     """Facts of chunked jobs."""
 
     arrays: WorldArrays
@@ -64,6 +64,10 @@ class ChunkFacts(FactDefaults):
     """(J,) whether parameter servers in a cloud may serve it, without which zeta is 0."""
     due_us: IntArray | None = None
     """(J,) deadlines from the first submission on, None where jobs have none."""
+    resources: Mapping[str, int] = field(
+        default_factory=lambda: dict.fromkeys(CHUNK_RESOURCES, 1), init=False
+    )
+    """Slots, one quantum each."""
     partial: ClassVar[bool] = True
 
     @classmethod
@@ -120,11 +124,6 @@ class ChunkFacts(FactDefaults):
         """The facts of a world of chunked jobs."""
         assert isinstance(world.facts, cls), "only in worlds of chunked jobs"
         return world.facts
-
-    @property
-    def resources(self) -> Mapping[str, int]:
-        """Slots, one quantum each."""
-        return dict.fromkeys(CHUNK_RESOURCES, 1)
 
     @property
     def grid_us(self) -> int:
@@ -227,7 +226,7 @@ def _beyond_capacity(
 
 def _complete_profile(table: JobTable) -> ChunkProfile:
     """The profile of a workload, if it has one for every job."""
-    names = [field.name for field in fields(ChunkProfile)]
+    names = [each.name for each in fields(ChunkProfile)]
     needed = [name for name in names if name not in CHUNK_MEMORY]
     profile = table.chunk_profile
     if len(table) == 0:

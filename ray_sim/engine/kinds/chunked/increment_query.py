@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
-from ray_sim.engine.placements import State, section
+from ray_sim.engine.states import State, section
 from ray_sim.kernels.chunked import increments
 from ray_sim.kernels.chunked.increments import Candidates, DispatchedChunks
 from ray_sim.model.units import IntArray

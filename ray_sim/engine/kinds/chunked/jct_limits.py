@@ -11,7 +11,7 @@ import numpy as np
 
 from ray_sim.certificates.jct import JctLimits, LeastTimes
 from ray_sim.engine.kinds.chunked.facts import CHUNK_RESOURCES, ChunkFacts
-from ray_sim.engine.partition_pools import partition_names
+from ray_sim.engine.kinds.pools import partition_names
 from ray_sim.engine.world import World
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray
 from ray_sim.solvers.chunk_lp import Chunks, mean_flow_bound

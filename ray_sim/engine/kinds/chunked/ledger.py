@@ -14,15 +14,25 @@ from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.kinds.chunked.site_part import ChunkCommands, JobValues
 from ray_sim.engine.kinds.chunked.slot_rounding import SlotRounding
-from ray_sim.engine.placements import Placements, State, nothing_for, section
+from ray_sim.engine.placements import Placements, nothing_for
 from ray_sim.engine.sites.site import Commands
-from ray_sim.engine.state_checks import all_within, same, within
-from ray_sim.kernels.chunked.chunk_events import COMPLETE, EVENT_LEFT, EVENT_WORKER, LOST
+from ray_sim.engine.states import State, all_within, copies, joined, same, section, within
 from ray_sim.kernels.chunked.chunk_ledger import Chunked, book_events, new_chunked, note_stall
-from ray_sim.kernels.chunked.queue_state import ChunkRows
-from ray_sim.kernels.core.arrays import MOVE, NEVER, PARAMETER_SERVER, START, STOP, Changes, Ledger, Recorder
+from ray_sim.kernels.chunked.queue_state import COMPLETE, EVENT_LEFT, EVENT_WORKER, LOST, ChunkRows
+from ray_sim.kernels.core.arrays import (
+    EVENT_CODE,
+    EVENT_JOB,
+    EVENT_UNIT,
+    MOVE,
+    NEVER,
+    PARAMETER_SERVER,
+    START,
+    STOP,
+    Changes,
+    Ledger,
+    Recorder,
+)
 from ray_sim.kernels.core.record import add_event
-from ray_sim.kernels.core.site_events import EVENT_CODE, EVENT_JOB, EVENT_UNIT
 from ray_sim.model.units import BoolArray, IntArray
 
 
@@ -208,9 +218,8 @@ class ChunkLedger:
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        jobs = {f"jobs.{name}": array.copy() for name, array in self.jobs._asdict().items()}
-        rounding = {f"rounding.{name}": array for name, array in self.rounding.state().items()}
-        return {**jobs, **rounding, "dispatched": self.dispatched.copy(), "used": self.used.copy()}
+        parts = joined({"jobs": copies(self.jobs), "rounding": self.rounding.state()})
+        return {**parts, "dispatched": self.dispatched.copy(), "used": self.used.copy()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""

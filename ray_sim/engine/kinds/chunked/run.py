@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from ray_sim.engine.decision import Decision
-from ray_sim.engine.kinds.chunked.context import ChunkedContext
+from ray_sim.engine.decision import NO_WAKE, Decision, Wake
 from ray_sim.engine.kinds.chunked.deadlines import count_misses
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
@@ -18,15 +17,15 @@ from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
 from ray_sim.engine.kinds.chunked.site_part import ChunkCommands, JobValues
 from ray_sim.engine.kinds.chunked.slot_rounding import SlotRounding
 from ray_sim.engine.kinds.chunked.validation import check_chunks
-from ray_sim.engine.kinds.chunked.view import ChunkedSources, ChunkedView
-from ray_sim.engine.kinds.rigid.run import RigidRun
-from ray_sim.engine.placements import State, nothing_for
+from ray_sim.engine.kinds.chunked.view import ChunkedContext, ChunkedSources, ChunkedView
+from ray_sim.engine.kinds.run import KindOutcome, KindRun
+from ray_sim.engine.placements import nothing_for
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
-from ray_sim.engine.state_checks import same
-from ray_sim.engine.wake import NO_WAKE, Wake
+from ray_sim.engine.states import State, same
+from ray_sim.engine.view import View
 from ray_sim.kernels.chunked.chunk_ledger import rest
-from ray_sim.kernels.core.arrays import COMPLETED, LOSE, PARAMETER_SERVER, Ledger, Outages
+from ray_sim.kernels.core.arrays import COMPLETED, LOSE, PARAMETER_SERVER, Outages
 from ray_sim.kernels.core.record import add_event
 from ray_sim.model.figures import ChunkedFigures, DeadlineMisses
 from ray_sim.model.progress_rule import RigidProgress
@@ -34,11 +33,10 @@ from ray_sim.model.units import US_PER_S, BoolArray, IntArray, us_to_seconds
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkedOutcome:
+class ChunkedOutcome(KindOutcome):
     """Figures of a run of chunked jobs."""
 
     facts: ChunkFacts
-    ledger: Ledger
     horizon_us: int
     stalled_us: IntArray
     """(J,) time as an active job without a parameter server."""
@@ -66,27 +64,17 @@ class ChunkedOutcome:
         completed = self.ledger.status == COMPLETED
         return count_misses(self.facts.due_us, self.ledger.end, completed, self.horizon_us, counted)
 
-    def job_columns(self) -> Mapping[str, pl.Series]:
-        """No columns."""
-        return {}
 
-    def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
-        """No columns."""
-        return {}
-
-
-class ChunkedRun(RigidRun):
+class ChunkedRun(KindRun):
     """Chunked jobs of one run. What they hold by placement are parameter servers."""
+
+    view: ClassVar[type[View]] = ChunkedView
+    decision_type: ClassVar[type[Decision]] = ChunkedDecision
 
     def __init__(self, core: RunCore, facts: ChunkFacts) -> None:
         super().__init__(core, RigidProgress(core.world.arrays.speed))
         self._facts = facts
         self._ledger = ChunkLedger(facts)
-
-    @property
-    def view(self) -> type[ChunkedView]:
-        """Class of the views of its policies."""
-        return ChunkedView
 
     @property
     def observed(self) -> ChunkedSources:
@@ -140,8 +128,6 @@ class ChunkedRun(RigidRun):
             core.since_last_decision.completed.add(done)
         return changed
 
-    decision_type: ClassVar[type[Decision]] = ChunkedDecision
-
     def check(self, where: str, now_us: int, decision: Decision) -> None:
         """Refuse a decision that breaks a rule of chunked jobs.
 
@@ -171,8 +157,9 @@ class ChunkedRun(RigidRun):
         """At the end of the run, whose last instant is ``now_us``."""
         core = self._core
         return ChunkedOutcome(
-            self._facts,
             core.ledger,
+            now_us,
+            self._facts,
             core.world.horizon_us,
             self._ledger.stalled_us(end_us),
             self._ledger.rounding,

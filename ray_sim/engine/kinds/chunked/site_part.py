@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
 from ray_sim.engine.kinds.chunked.worker_queries import ANSWERS, Workers
 from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
-from ray_sim.engine.placements import State
-from ray_sim.engine.sites.part import PartCommands
-from ray_sim.kernels.chunked.chunk_events import EVENT_WORKER
-from ray_sim.kernels.chunked.queue_state import ChunkRows
+from ray_sim.engine.sites.part import PartCommands, PartFacts, PartRouting, SitePart
+from ray_sim.engine.states import State
+from ray_sim.kernels.chunked.queue_state import EVENT_WORKER, ChunkRows
 from ray_sim.kernels.core.arrays import WORKER, Outages, WorldArrays
 from ray_sim.model.units import BoolArray, IntArray
 
@@ -51,7 +50,7 @@ class ChunkCommands:
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkPartFacts:
+class ChunkPartFacts(PartFacts):
     """Workers of a cluster, for all sites."""
 
     slots: WorkerSlots
@@ -59,7 +58,7 @@ class ChunkPartFacts:
     """(S,) see `Eligibility`."""
     preemption_us: int
     """Work added to a chunk by each preemption."""
-    reports: bool = True
+    reports: ClassVar[bool] = True
 
     def at_site(self, arrays: WorldArrays, first_server: int, last_server: int, free: IntArray) -> ChunkPart:
         """The workers of a site, without chunks."""
@@ -70,7 +69,7 @@ class ChunkPartFacts:
         return ChunkRouting(self.slots.server, sites, jobs)
 
 
-class ChunkPart:
+class ChunkPart(SitePart):
     """Workers of a site, each with its queue of chunks."""
 
     def __init__(
@@ -146,7 +145,7 @@ class ChunkPart:
         self._workers = self._workers_there()
 
 
-class ChunkRouting:
+class ChunkRouting(PartRouting):
     """Jobs with chunks at each site; one site concerns all jobs."""
 
     def __init__(self, worker_server: IntArray, sites: int, jobs: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
-from ray_sim.engine.placements import State
+from ray_sim.engine.states import State
 from ray_sim.model.units import BoolArray, IntArray
 
 _TRAINING, _UPLOADS = 0, 2

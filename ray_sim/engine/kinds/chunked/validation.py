@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.infeasibility_text import job_name
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch, NewKeys
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
+from ray_sim.engine.validation import job_name
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING, WAITING, Changes, Ledger
 from ray_sim.model.errors import InfeasibleDecisionError

@@ -9,7 +9,7 @@ import numpy as np
 
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
 from ray_sim.engine.kinds.chunked.increment_query import IncrementQuery, sites_choice
-from ray_sim.engine.placements import State
+from ray_sim.engine.states import State
 from ray_sim.model.units import IntArray
 
 Arguments = Mapping[str, np.ndarray]

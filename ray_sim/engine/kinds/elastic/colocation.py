@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.placements import State
-from ray_sim.engine.state_checks import FINITE, within
+from ray_sim.engine.kinds.facts import WorldSetting
+from ray_sim.engine.states import FINITE, State, within
 from ray_sim.kernels.elastic.colocation import (
     MOST_PARTS,
     PARTS,
@@ -22,6 +22,7 @@ from ray_sim.kernels.handle import handle
 from ray_sim.model.cluster import LinkChanges
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.interference import InterferenceProfile, channels_of
+from ray_sim.model.job import TrainingProfile
 from ray_sim.model.progress_rule import PlacementRows
 from ray_sim.model.training_progress import SpeedProgress
 from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
@@ -42,6 +43,22 @@ class ColocationFacts:
     shares_interfaces: bool
     """Whether jobs share the bandwidth of a server's interface."""
 
+    @classmethod
+    def of(cls, setting: WorldSetting, training: TrainingProfile, shares: bool) -> ColocationFacts | None:
+        """The facts; None where no job heeds what others hold. ``shares`` is `shares_interfaces`."""
+        cluster, profile, links = setting.cluster, setting.cluster.interference, setting.cluster.links
+        if profile is None and links is None and not shares:
+            return None
+        types, channels = np.zeros(len(setting.table), np.int64), np.zeros((len(cluster), 0), np.bool_)
+        if profile is not None:
+            types = profile.types_of(training.model, training.model_names)
+            sockets = np.ones(len(cluster), np.int64) if cluster.sockets is None else cluster.sockets
+            channels = channels_of(profile, sockets)
+        if links is not None:
+            since_us = np.maximum(links.time_us - setting.table.origin_us, 0)
+            links = replace(links, time_us=since_us)
+        return cls(types, profile, channels, links, shares)
+
     @property
     def interferes(self) -> bool:
         """Whether jobs slow each other on channels."""
@@ -49,9 +66,18 @@ class ColocationFacts:
 
 
 class RunColocation:
-    """Who stands where in a run, and how much that slows whom."""
+    """Who stands where in a run, and how much that slows whom: a progress rule around another one."""
 
-    def __init__(self, facts: ColocationFacts, rows: int, server_names: Sequence[str]) -> None:
+    disturbing: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        facts: ColocationFacts,
+        rows: int,
+        server_names: Sequence[str],
+        alone: Callable[[FloatArray], SpeedProgress],
+    ) -> None:
+        """``alone`` makes the rule of jobs alone from the `links`, which it is to read each time."""
         profile, none = facts.profile, np.zeros((1, 0), dtype=np.int64)
         index = new_colocation(
             facts.job_type,
@@ -73,6 +99,7 @@ class RunColocation:
 
         self.slowdown: FloatArray = np.ones(len(facts.job_type))
         """(J,) factor by which others slow each job, as its rate was last computed."""
+        self._alone = alone(self.links)
 
     @property
     def next_us(self) -> int:
@@ -118,10 +145,10 @@ class RunColocation:
         others.sort()
         return others
 
-    def slow(self, jobs: IntArray, alone: FloatArray) -> FloatArray:
-        """(n,) rates of ``jobs`` beside the others, from their rates ``alone``; `slowdown` is set."""
+    def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
+        """Samples per microsecond of each of ``jobs``, over the slowdown by others, which is set."""
         rates = np.empty(len(jobs))
-        slow_rates(self._index, jobs, alone, self.slowdown, rates)
+        slow_rates(self._index, jobs, self._alone.rates(placements, jobs), self.slowdown, rates)
         return rates
 
     def state(self) -> State:
@@ -134,46 +161,3 @@ class RunColocation:
         self._changed = int(within(state, "changed", 0, most)[0])
         self._bandwidth[:] = within(state, "bandwidth", 1 / FINITE, FINITE)
         self.links[:] = 1.0 / self._bandwidth
-
-
-@dataclass(frozen=True, slots=True)
-class ColocatedProgress:
-    """Another rule's speed, divided by the slowdown by others on the same servers.
-
-    The links of the other rule are those of the `RunColocation`.
-    """
-
-    alone: SpeedProgress
-    colocation: RunColocation
-    disturbing: ClassVar[bool] = True
-
-    def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
-        """Samples per microsecond of each of ``jobs``."""
-        return self.colocation.slow(jobs, self.alone.rates(placements, jobs))
-
-    def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
-        """See `RunColocation.note_changes`."""
-        return self.colocation.note_changes(placements, jobs)
-
-
-def colocation_facts(
-    profile: InterferenceProfile | None,
-    types: IntArray,
-    sockets: IntArray,
-    changes: LinkChanges | None,
-    *,
-    shares_interfaces: bool,
-) -> ColocationFacts | None:
-    """The facts; None where no job heeds what others hold.
-
-    Parameters
-    ----------
-    types : (J,) type of each job in the profile; zeros without one
-    sockets : (S,)
-    changes : in microseconds since the first submission
-    """
-    if profile is None and changes is None and not shares_interfaces:
-        return None
-    none = np.zeros((len(sockets), 0), dtype=np.bool_)
-    channels = none if profile is None else channels_of(profile, sockets)
-    return ColocationFacts(types, profile, channels, changes, shares_interfaces)

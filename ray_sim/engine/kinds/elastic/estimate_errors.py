@@ -7,10 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.infeasibility_text import job_name
 from ray_sim.engine.kinds.elastic.decision import Estimates
-from ray_sim.engine.placements import State
-from ray_sim.engine.state_checks import all_within, same
+from ray_sim.engine.states import State, all_within, same
+from ray_sim.engine.validation import job_name
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import RUNNING, WAITING, Ledger
 from ray_sim.model.errors import InfeasibleDecisionError

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ray_sim.engine.kinds.base import cells_of
-from ray_sim.engine.kinds.elastic.colocation import ColocationFacts, colocation_facts
-from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, WorldSetting
+from ray_sim.engine.kinds.elastic.colocation import ColocationFacts
+from ray_sim.engine.kinds.facts import KindColumns, KindFacts, WorldSetting
 from ray_sim.engine.kinds.rigid.facts import gang_columns, quanta_of
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world_arrays import build_world_arrays
@@ -54,7 +53,7 @@ class Stragglers:
 
 
 @dataclass(frozen=True, slots=True)
-class ElasticFacts(FactDefaults):
+class ElasticFacts(KindFacts):
     """Facts of elastic jobs."""
 
     arrays: WorldArrays
@@ -82,7 +81,7 @@ class ElasticFacts(FactDefaults):
     colocation: ColocationFacts | None
     """How jobs on one server slow each other; None where none heeds what others hold."""
     bound_cells: int | None
-    """See `ray_sim.engine.kinds.base`."""
+    """See `WorldSetting`."""
     partial: ClassVar[bool] = True
 
     @classmethod
@@ -119,8 +118,8 @@ class ElasticFacts(FactDefaults):
             blocks=_of_servers(table.blocks, profile),
             block_gaps=tuple(table.gaps.get("blocks", ("it has no column blocks",))),
             optimum_nodes=nodes if isinstance(nodes, int) else None,
-            colocation=_colocation(setting, rule, profile),
-            bound_cells=cells_of(values),
+            colocation=ColocationFacts.of(setting, profile, rule.shares_interfaces(values)),
+            bound_cells=setting.bound_cells,
         )
         facts.loads(AS_WORLD, Streams(0))
         facts.progress(np.ones(len(table)), None)  # complains now, not when the first job starts
@@ -221,22 +220,6 @@ def _profile_of(table: JobTable, rule: StepTimeRule) -> TrainingProfile:
             "e.g. profile common, or use truth=rigid"
         )
     return training
-
-
-def _colocation(
-    setting: WorldSetting, rule: StepTimeRule, training: TrainingProfile
-) -> ColocationFacts | None:
-    cluster, profile, links = setting.cluster, setting.cluster.interference, setting.cluster.links
-    types = np.zeros(len(setting.table), dtype=np.int64)
-    if profile is not None:
-        types = profile.types_of(training.model, training.model_names)
-    if links is not None:
-        since_us = np.maximum(links.time_us - setting.table.origin_us, 0)
-        links = replace(links, time_us=since_us)
-    sockets = np.ones(len(cluster), dtype=np.int64) if cluster.sockets is None else cluster.sockets
-    return colocation_facts(
-        profile, types, sockets, links, shares_interfaces=rule.shares_interfaces(setting.values)
-    )
 
 
 def _stragglers(values: Mapping[str, Value]) -> Stragglers | None:

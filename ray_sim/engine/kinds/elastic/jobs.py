@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ray_sim.engine.contract import GANGS, Policy
-from ray_sim.engine.kinds.base import BOUND_CELLS, JobKind, KindParameter
+from ray_sim.engine.kinds.base import BOUND_CELLS, GANGS, JobKind, KindParameter
 from ray_sim.engine.kinds.elastic.rules import StepTimeRule
 from ray_sim.model.parameter_blocks import AS_WORLD, BlockRule
 from ray_sim.model.parameters import MAX_FACTOR, Parameter, Value
 
 if TYPE_CHECKING:
     from ray_sim.certificates.jct import JctLimits, NoJctLimits
+    from ray_sim.engine.contract import Policy
     from ray_sim.engine.kinds.elastic.facts import ElasticFacts
     from ray_sim.engine.kinds.elastic.run import ElasticRun
     from ray_sim.engine.kinds.facts import WorldSetting
@@ -102,9 +102,9 @@ class ElasticJobs(JobKind):
     def start(self, core: RunCore, policy: Policy, streams: Streams) -> ElasticRun:
         """Start a run. A policy for gangs gives every job the workers and parameter servers it asks for."""
         from ray_sim.engine.kinds.elastic.facts import ElasticFacts
-        from ray_sim.engine.kinds.elastic.policy import ElasticPolicy
+        from ray_sim.engine.kinds.elastic.limits import check_optimum
         from ray_sim.engine.kinds.elastic.run import ElasticRun
-        from ray_sim.engine.kinds.elastic.slot_jobs import check_optimum
+        from ray_sim.engine.kinds.elastic.view import ElasticPolicy
 
         check_optimum(core.world)
         blocks = policy.parameter_blocks if isinstance(policy, ElasticPolicy) else AS_WORLD

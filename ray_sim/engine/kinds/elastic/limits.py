@@ -1,4 +1,4 @@
-"""Least times and use of elastic jobs, for the certificates of the mean JCT and of utility."""
+"""Limits of elastic jobs for certificates: least times and use, and the exact optimum in whole slots."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ import numpy as np
 from ray_sim.certificates.jct import JctLimits, LeastTimes, NoJctLimits
 from ray_sim.certificates.utility import certify_utility, with_optimum
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
-from ray_sim.engine.kinds.elastic.slot_jobs import world_optimum
-from ray_sim.engine.kinds.pooled_utility import LeastUse, pooled_limits
-from ray_sim.engine.partition_pools import most_capacity, partition_names, partition_servers
+from ray_sim.engine.kinds.pools import (
+    LeastUse,
+    most_capacity,
+    partition_names,
+    partition_servers,
+    pooled_limits,
+)
 from ray_sim.engine.world import World
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, problems_text
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray
+from ray_sim.model.utility import arrival_slot
+from ray_sim.solvers.planning.slot_job import SlotJob, slot_job
 from ray_sim.solvers.training_limits import pool_of
-from ray_sim.solvers.utility_optimum import SearchLimits
+from ray_sim.solvers.utility_optimum import Optimum, SearchLimits, check_size, utility_optimum
 
 
 def training_use(world: World, jobs: IntArray, servers: IntArray) -> LeastUse | None:
@@ -80,3 +87,91 @@ def certify_world_utility(
         return certificate
     search = SearchLimits(nodes=facts.optimum_nodes)
     return with_optimum(certificate, world_optimum(world, search, counted), earned)
+
+
+def check_optimum(world: World) -> None:
+    """Complain before a run of which the world wants the optimum, if it has none or is too large.
+
+    Raises
+    ------
+    InvalidScenarioError : naming the parameter that asks for the optimum, and what is in its way
+    """
+    if ElasticFacts.in_world(world).optimum_nodes is None:
+        return
+    try:
+        check_size(slot_jobs(world), len(world.cluster))
+    except InvalidInputError as problem:
+        raise InvalidScenarioError(f"{problem}\n  or leave out optimum_nodes, which asks for it") from None
+
+
+def world_optimum(world: World, limits: SearchLimits, counted: BoolArray | None = None) -> Optimum:
+    """The most that schedules in whole slots of a world can earn.
+
+    Parameters
+    ----------
+    counted : (J,) jobs whose utility it is; all without it. The others could only take resources.
+
+    Raises
+    ------
+    InvalidInputError : a world that has no such optimum, or a too large one
+    RunFailedError : the solver failed
+    """
+    jobs = [job for job in slot_jobs(world) if counted is None or counted[job.number]]
+    return utility_optimum(jobs, world.arrays.capacity, limits)
+
+
+def whole_slots(world: World) -> int:
+    """T, the slots that end by the horizon; both must be there."""
+    assert world.slot_us is not None
+    return world.horizon_us // world.slot_us
+
+
+def slot_jobs(world: World) -> list[SlotJob]:
+    """The jobs of a world that are there before its last slot, as schedules in whole slots see them.
+
+    Raises
+    ------
+    InvalidInputError : something in the world that such schedules do not know, or a job without work
+    """
+    table, facts, slot_us = world.table, world.facts, world.slot_us
+    if not isinstance(facts, ElasticFacts) or not facts.rule.in_whole_slots:
+        raise InvalidScenarioError("exact optimum: it knows how jobs train under truth=pd_ors only")
+    if table.utility is None:
+        gaps = list(table.gaps.get("utility", ("it has no utility columns",)))
+        raise InvalidInputError(
+            problems_text("exact optimum: the workload does not say what its jobs are worth", gaps)
+        )
+    if slot_us is None or not world.bounded:
+        raise InvalidScenarioError(
+            "exact optimum: give slots and an end, e.g. slot_s=3600 and horizon_s=36000"
+        )
+    _refuse_disturbances(world, facts)
+    idle = np.flatnonzero(facts.profile.work <= 0)
+    if len(idle):
+        raise InvalidInputError(
+            f"exact optimum: job {table.name(int(idle[0]))} has no samples to train ({len(idle)} such jobs)"
+        )
+    slots, arrival = whole_slots(world), arrival_slot(table.submit_us, slot_us)
+    return [
+        slot_job(job, int(arrival[job]), slots, slot_us / US_PER_S, facts.profile, table.utility)
+        for job in np.flatnonzero(arrival < slots).tolist()
+    ]
+
+
+def _refuse_disturbances(world: World, facts: ElasticFacts) -> None:
+    """All servers alike fast, always there, for everybody; nothing pauses or slows a job."""
+    cluster = world.cluster
+    slow = cluster.speed != 1.0
+    if slow.any():
+        server = cluster.server_names[int(slow.argmax())]
+        raise InvalidInputError(f"exact optimum: all servers must be of speed 1; {server} is not")
+    unknown = {
+        "partition": world.partition != "none",
+        "availability": len(world.outages.time) > 0 or not world.there.all(),
+        "restart_cost_s": world.restart_us > 0,
+        "data_move_s": facts.data_move_us > 0,
+        "straggler_probability": facts.stragglers is not None,
+    }
+    for name, there in unknown.items():
+        if there:
+            raise InvalidScenarioError(f"exact optimum: {name} plays no part in it; set up a world without")

@@ -4,44 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import polars as pl
 
-from ray_sim.engine.decision import NO_JOBS, Decision
-from ray_sim.engine.kinds.elastic.colocation import ColocatedProgress, RunColocation
-from ray_sim.engine.kinds.elastic.context import ElasticContext
+from ray_sim.engine.decision import NO_JOBS, NO_WAKE, Decision, Wake
+from ray_sim.engine.kinds.elastic.colocation import RunColocation
 from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
 from ray_sim.engine.kinds.elastic.estimate_errors import SPEED, WORK_LEFT, EstimateErrors, check_estimates
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts, Stragglers
 from ray_sim.engine.kinds.elastic.noisy_losses import NoisyLosses
-from ray_sim.engine.kinds.elastic.view import ElasticView, Losses
-from ray_sim.engine.kinds.elastic.weighted_time import PsImbalance, WeightedTime, trained_us
-from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
-from ray_sim.engine.placements import State, section
+from ray_sim.engine.kinds.elastic.view import ElasticContext, ElasticView, Losses
+from ray_sim.engine.kinds.elastic.weighted_time import WeightedTime, trained_us
+from ray_sim.engine.kinds.run import KindOutcome, KindRun
 from ray_sim.engine.run_core import RunCore
-from ray_sim.engine.state_checks import all_within
-from ray_sim.engine.wake import NO_WAKE, Wake
+from ray_sim.engine.states import State, Stateful, all_within, joined, section
+from ray_sim.engine.view import View
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING
 from ray_sim.kernels.core.progress import work_left_of
 from ray_sim.kernels.elastic.training import Training, book_traffic, note_placements
 from ray_sim.kernels.handle import handle
-from ray_sim.model.dealt_loads import DealtLoads
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.figures import ElasticFigures
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.parameter_blocks import AS_WORLD
-from ray_sim.model.progress_rule import ProgressRule, rows_of, tasks_of
+from ray_sim.model.progress_rule import rows_of, tasks_of
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
-class ElasticOutcome:
+class ElasticOutcome(KindOutcome):
     """Figures of a run of elastic jobs, arrays (J,) each."""
 
-    pauses: RigidOutcome
     moved_mb: FloatArray
     """Sent from server to server."""
     task_us: FloatArray
@@ -70,7 +67,7 @@ class ElasticOutcome:
         span_s = chosen.select(pl.col("finish_s").max() - pl.col("submit_s").min()).item()
         errors = [None if np.isnan(mean) else float(mean) for mean in self.estimate_errors.means()]
         return ElasticFigures(
-            restart_share=self.pauses.figures(jobs, counted).restart_share,
+            restart_share=self.restart_share(jobs, counted),
             cross_server_gb=float(moved_mb.sum()) / 1000,
             mean_tasks=task_us / US_PER_S / span_s if span_s else None,
             computing_share=float(computing_us.sum()) / task_us if task_us > 0 else None,
@@ -125,8 +122,11 @@ def _new_training(profile: TrainingProfile) -> Training:
     )
 
 
-class ElasticRun(RigidRun):
+class ElasticRun(KindRun):
     """Elastic jobs of one run."""
+
+    view: ClassVar[type[View]] = ElasticView
+    decision_type: ClassVar[type[Decision]] = ElasticDecision
 
     def __init__(
         self, core: RunCore, facts: ElasticFacts, streams: Streams, parameter_blocks: str = AS_WORLD
@@ -138,33 +138,32 @@ class ElasticRun(RigidRun):
         self._training_handle = handle(self._training)
         self.straggling: FloatArray = self._training.straggling
         """(J,) how many times as long the slowest worker takes."""
-        loads = facts.loads(parameter_blocks, streams)
-        colocated = facts.colocation
-        self._colocation = (
-            None
-            if colocated is None
-            else RunColocation(colocated, core.world.row_bound, core.world.cluster.server_names)
-        )
-        super().__init__(core, self._progress_of(loads))
+        self._loads = facts.loads(parameter_blocks, streams)
+        progress, colocated = partial(facts.progress, self.straggling, self._loads), facts.colocation
+        self._colocation = None
+        if colocated is not None:
+            servers = core.world.cluster.server_names
+            self._colocation = RunColocation(colocated, core.world.row_bound, servers, progress)
+        super().__init__(core, progress() if self._colocation is None else self._colocation)
         self._slowed = None if colocated is None or not colocated.interferes else WeightedTime(jobs)
         """Time that interference costs."""
         self._tasks = WeightedTime(jobs)
-        self._trial_progress = facts.progress(np.ones(jobs), loads)
-        self._imbalance = None if loads is None else PsImbalance(jobs, loads)
+        self._imbalance = None if self._loads is None else WeightedTime(jobs)
+        """By how much the skew of each job's parameter servers was above 1."""
+        self._trial_progress = facts.progress(np.ones(jobs), self._loads)
         self._strikes = 0
         self._estimate_errors = EstimateErrors(facts.profile.work)
         self._losses = None if facts.loss is None else NoisyLosses(facts.loss, streams)
-
-    def _progress_of(self, loads: DealtLoads | None) -> ProgressRule:
-        if self._colocation is None:
-            return self._facts.progress(self.straggling, loads)
-        alone = self._facts.progress(self.straggling, loads, self._colocation.links)
-        return ColocatedProgress(alone, self._colocation)
-
-    @property
-    def view(self) -> type[ElasticView]:
-        """Class of the views of its policies."""
-        return ElasticView
+        self._weighted = [each for each in (self._tasks, self._imbalance, self._slowed) if each is not None]
+        parts: dict[str, Stateful | None] = {
+            "tasks": self._tasks,
+            "imbalance": self._imbalance,
+            "slowed": self._slowed,
+            "colocation": self._colocation,
+            "estimate_errors": self._estimate_errors,
+        }
+        self._parts = {name: part for name, part in parts.items() if part is not None}
+        """What a snapshot holds beside `Training`."""
 
     @property
     def observed(self) -> ElasticRun:
@@ -231,11 +230,8 @@ class ElasticRun(RigidRun):
     def _before_placement(self, now_us: int, jobs: IntArray) -> None:
         """Book what the jobs have sent so far."""
         book_traffic(now_us, self._core.books, self._training_handle, jobs)
-        self._tasks.book(now_us, self._core.books, jobs)
-        if self._imbalance is not None:
-            self._imbalance.book(now_us, self._core.books, jobs)
-        if self._slowed is not None:
-            self._slowed.book(now_us, self._core.books, jobs)
+        for each in self._weighted:
+            each.book(now_us, self._core.books, jobs)
 
     def _placed(self, jobs: IntArray, pauses_us: IntArray) -> None:
         """The jobs hold new, sound workers, and pause until their data are there."""
@@ -243,10 +239,8 @@ class ElasticRun(RigidRun):
         note_placements(placements.held, self._training_handle, jobs, self._facts.data_move_us, pauses_us)
         ps = tasks_of(rows_of(placements, jobs), PARAMETER_SERVER)
         self._tasks.weigh(jobs, (self._training.workers[jobs] + ps).astype(np.float64))
-        if self._imbalance is not None:
-            self._imbalance.replace(jobs, ps)
-
-    decision_type: ClassVar[type[Decision]] = ElasticDecision
+        if self._imbalance is not None and self._loads is not None:
+            self._imbalance.weigh(jobs, self._loads.of(jobs, ps).skew - 1.0)
 
     def check(self, where: str, now_us: int, decision: Decision) -> None:
         """Refuse estimates but of jobs that stay in the system, each at most once.
@@ -282,7 +276,8 @@ class ElasticRun(RigidRun):
         with_ps = profile.exchange != Exchange.ALL_REDUCE
         work_left_of(self._core.ledger, everybody, end_us, left)
         return ElasticOutcome(
-            RigidOutcome(self._core.ledger, now_us),
+            self._core.ledger,
+            now_us,
             self._training.moved_mb.copy(),
             self._tasks.weighted_us.copy(),
             (profile.work - left) * profile.sample_s * US_PER_S,
@@ -324,22 +319,10 @@ class ElasticRun(RigidRun):
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        parts = {
-            "tasks": self._tasks,
-            "imbalance": self._imbalance,
-            "slowed": self._slowed,
-            "colocation": self._colocation,
-        }
         return {
             "strikes": np.array([self._strikes]),
             **{name: getattr(self._training, name).copy() for name in _CHANGING},
-            **{
-                f"{key}.{name}": array
-                for key, each in parts.items()
-                if each is not None
-                for name, array in each.state().items()
-            },
-            **{f"estimate_errors.{name}": array for name, array in self._estimate_errors.state().items()},
+            **joined({name: part.state() for name, part in self._parts.items()}),
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -348,12 +331,6 @@ class ElasticRun(RigidRun):
         self._strikes = int(state["strikes"][0])
         for name in _CHANGING:  # the progress rule reads these very arrays
             getattr(self._training, name)[:] = state[name]
-        self._tasks.restore(section(state, "tasks"))
-        if self._imbalance is not None:
-            self._imbalance.restore(section(state, "imbalance"))
-        if self._slowed is not None:
-            self._slowed.restore(section(state, "slowed"))
-        if self._colocation is not None:
-            self._colocation.restore(section(state, "colocation"))
+        for name, part in self._parts.items():
+            part.restore(section(state, name))
         super().restore(state)
-        self._estimate_errors.restore(section(state, "estimate_errors"))

@@ -6,14 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ray_sim.engine.placements import State
-from ray_sim.engine.state_checks import all_within
-from ray_sim.kernels.core.arrays import Ledger
+from ray_sim.engine.states import State, all_within
+from ray_sim.kernels.core.arrays import Books, Ledger
 from ray_sim.kernels.core.progress import executed_of
-from ray_sim.kernels.core.run_steps import Books
 from ray_sim.kernels.elastic.training import TimeWeights, book_weighted
 from ray_sim.kernels.handle import handle
-from ray_sim.model.dealt_loads import DealtLoads
 from ray_sim.model.units import FloatArray, IntArray
 
 
@@ -56,15 +53,3 @@ class WeightedTime:
         self._weight[:] = state["weight"]
         self._booked_us[:] = state["booked_us"]
         self.weighted_us[:] = state["weighted_us"]
-
-
-class PsImbalance(WeightedTime):
-    """By how much the skew of each job's parameter servers was above 1, times the time of training."""
-
-    def __init__(self, jobs: int, loads: DealtLoads) -> None:
-        super().__init__(jobs)
-        self._loads = loads
-
-    def replace(self, jobs: IntArray, ps: IntArray) -> None:
-        """Note that the jobs now hold ``ps``, (n,), parameter servers."""
-        self.weigh(jobs, self._loads.of(jobs, ps).skew - 1.0)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ray_sim.engine.kinds.base import cells_of
-from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, WorldSetting
+from ray_sim.engine.kinds.facts import KindColumns, KindFacts, WorldSetting
 from ray_sim.engine.limits import check_clock
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world_arrays import build_world_arrays
@@ -20,7 +19,7 @@ from ray_sim.model.units import QUANTA_PER_UNIT, IntArray
 
 
 @dataclass(frozen=True, slots=True)
-class RigidFacts(FactDefaults):
+class RigidFacts(KindFacts):
     """Facts of rigid jobs."""
 
     arrays: WorldArrays
@@ -31,7 +30,7 @@ class RigidFacts(FactDefaults):
     progress: ProgressRule
     """Progress rule."""
     bound_cells: int | None = field(default=None, kw_only=True)
-    """See `ray_sim.engine.kinds.base`."""
+    """See `WorldSetting`."""
 
     @property
     def gangs(self) -> bool:
@@ -54,8 +53,8 @@ class RigidFacts(FactDefaults):
         verdict = np.empty(len(arrays.class_job), dtype=np.int64)
         judge_capacity(arrays, verdict)
         rule = RigidProgress(arrays.speed)
-        bound_cells = cells_of(setting.values)
-        return cls(arrays, verdict, _row_bound(arrays), quanta_of(cluster), rule, bound_cells=bound_cells)
+        resources, cells = quanta_of(cluster), setting.bound_cells
+        return cls(arrays, verdict, _row_bound(arrays), resources, rule, bound_cells=cells)
 
     def columns(self) -> KindColumns:
         """The gang and its demand."""

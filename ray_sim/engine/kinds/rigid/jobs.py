@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ray_sim.certificates.jct import JctLimits, LeastTimes, NoJctLimits
 from ray_sim.certificates.utility import certify_utility
-from ray_sim.engine.contract import GANGS, Policy
-from ray_sim.engine.kinds.base import BOUND_CELLS, JobKind
+from ray_sim.engine.kinds.base import BOUND_CELLS, GANGS, JobKind
 from ray_sim.engine.kinds.facts import WorldSetting
-from ray_sim.engine.kinds.pooled_utility import LeastUse, pooled_limits
+from ray_sim.engine.kinds.pools import (
+    LeastUse,
+    most_capacity,
+    partition_names,
+    partition_servers,
+    pooled_limits,
+)
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
-from ray_sim.engine.kinds.rigid.run import RigidRun
-from ray_sim.engine.partition_pools import most_capacity, partition_names, partition_servers
-from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.world import World
 from ray_sim.model.result import UtilityCertificate
-from ray_sim.model.streams import Streams
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from ray_sim.engine.contract import Policy
+    from ray_sim.engine.kinds.run import KindRun
+    from ray_sim.engine.run_core import RunCore
+    from ray_sim.model.streams import Streams
 
 
 class RigidJobs(JobKind):
@@ -33,11 +42,13 @@ class RigidJobs(JobKind):
         """Make the facts of a world, see `RigidFacts`."""
         return RigidFacts.of(setting)
 
-    def start(self, core: RunCore, policy: Policy, streams: Streams) -> RigidRun:
+    def start(self, core: RunCore, policy: Policy, streams: Streams) -> KindRun:
         """Start a run."""
+        from ray_sim.engine.kinds.run import KindRun
+
         facts = core.world.facts
         assert isinstance(facts, RigidFacts)
-        return RigidRun(core, facts.progress)
+        return KindRun(core, facts.progress)
 
     def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits | None:
         """Gangs at the speed of their partition's fastest server; no limits under another progress rule."""

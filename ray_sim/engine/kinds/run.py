@@ -1,0 +1,227 @@
+"""The jobs of one run, and what they add to its result: gangs, unless a kind overrides it.
+
+Gangs hold all their tasks or nothing, and progress at a rate that follows from where they are. The loop calls
+`KindRun` for everything that jobs do; elastic, announced and chunked jobs are subclasses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+
+from ray_sim.engine.decision import NO_JOBS, NO_WAKE, Decision, Wake
+from ray_sim.engine.placements import nothing_for
+from ray_sim.engine.policy_context import PolicyContext
+from ray_sim.engine.run_core import RunCore
+from ray_sim.engine.sites.site import Commands
+from ray_sim.engine.states import State, same
+from ray_sim.engine.view import View
+from ray_sim.kernels.core.arrays import RUNNING, Changes, Ledger, Outages
+from ray_sim.kernels.core.job_transitions import commit_placements, evict, finish_due, rate_jobs
+from ray_sim.kernels.core.outages import lose_server, regain_server
+from ray_sim.model.errors import InfeasibleDecisionError
+from ray_sim.model.figures import GangFigures, KindFigures
+from ray_sim.model.progress_rule import ProgressRule
+from ray_sim.model.units import NEVER_US, BoolArray, IntArray, seconds_to_us
+
+
+@dataclass(frozen=True, slots=True)
+class KindOutcome:
+    """Figures and columns that a kind adds to a result: of gangs, which pause when they are placed anew."""
+
+    ledger: Ledger
+    now_us: int
+    """The last instant."""
+
+    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> KindFigures:
+        """Figures of the summary, over the counted jobs: (J,), all where None."""
+        return GangFigures(restart_share=self.restart_share(jobs, counted))
+
+    def restart_share(self, jobs: pl.DataFrame, counted: BoolArray | None) -> float | None:
+        """Share of held time that went into pauses; a job that runs now may be in one."""
+        ledger = self.ledger
+        running = ledger.status == RUNNING
+        ran_us = ledger.ran + np.where(running, np.maximum(self.now_us - ledger.anchor, 0), 0)
+        held_us = seconds_to_us(jobs["run_s"].to_numpy())
+        if counted is not None:
+            ran_us, held_us = ran_us[counted], held_us[counted]
+        held = int(held_us.sum())
+        return 1.0 - int(ran_us.sum()) / held if held else None
+
+    def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
+        """Columns of the timeline by name, (n,) each, at these instants, increasing."""
+        return {}
+
+    def job_columns(self) -> Mapping[str, pl.Series]:
+        """Columns of jobs by name, (J,) each, that follow those of `JOB_SCHEMA`."""
+        return {}
+
+
+class KindRun:
+    """The jobs of one run. Instants are microseconds; each call says which instant it is."""
+
+    view: ClassVar[type[View]] = View
+    """Class of the views of its policies."""
+    decision_type: ClassVar[type[Decision]] = Decision
+    """Class of the decisions about its jobs."""
+
+    def __init__(self, core: RunCore, progress: ProgressRule) -> None:
+        self._core = core
+        self._progress = progress
+        self._undisturbed = not progress.disturbing
+
+    @property
+    def observed(self) -> object:
+        """Object behind the observations that only `view` has."""
+        return None
+
+    def context(self, sees: frozenset[str], policy: str) -> PolicyContext:
+        """Facts of the world that a policy of this name may know."""
+        return PolicyContext(self._core.world, sees, policy)
+
+    @property
+    def used(self) -> IntArray:
+        """(R,) quanta that jobs hold, for the timeline."""
+        return self._core.placements.used
+
+    @property
+    def next_us(self) -> int:
+        """When its jobs next do something that is neither a completion nor a report of a site."""
+        return NEVER_US
+
+    def happen(self, now_us: int) -> Wake:
+        """Carry out what `next_us` announced, if it is due."""
+        return NO_WAKE
+
+    def change_servers(self, now_us: int, outages: Outages) -> Wake:
+        """Take servers away and give them back, in the order listed; jobs there wait again."""
+        losers = self._losers(now_us, outages)
+        if self._core.fleet.listens:
+            changes = nothing_for(np.concatenate(losers))
+            self._core.fleet.command(now_us, Commands(changes=changes, outages=outages))
+        for jobs in losers:
+            self._core.take_back(jobs)
+        return NO_WAKE
+
+    def _losers(self, now_us: int, outages: Outages) -> list[IntArray]:
+        """Change the servers; returns for each change the jobs, sorted, that lose what they hold there."""
+        changes = zip(outages.server.tolist(), outages.up.tolist(), strict=True)
+        return [self._change_server(now_us, server, up) for server, up in changes]
+
+    def _change_server(self, now_us: int, server: int, up: bool) -> IntArray:
+        core = self._core
+        if up:
+            regain_server(now_us, server, core.world.arrays, core.placements.pool, core.recording.current)
+            return NO_JOBS
+        return self._lose_server(now_us, server)
+
+    def _lose_server(self, now_us: int, server: int) -> IntArray:
+        core = self._core
+        n = lose_server(now_us, server, core.books, core.recording.writer)
+        lost = core.affected[:n].copy()
+        self._rate_others(now_us, self._disturbed_by(lost))
+        return lost
+
+    def book_reports(self, now_us: int) -> Wake:
+        """Book what sites report at an instant at which no server changes; jobs here end by the calendar."""
+        return NO_WAKE
+
+    def complete(self, now_us: int) -> IntArray:
+        """End the jobs whose work is done; returns them, sorted."""
+        core = self._core
+        n = finish_due(now_us, core.books, core.recording.writer)
+        if n == 0:
+            return NO_JOBS
+        done = core.affected[:n].copy()
+        core.tell_ended(now_us, done)
+        self._rate_others(now_us, self._disturbed_by(done))
+        return done
+
+    def check(self, where: str, now_us: int, decision: Decision) -> None:
+        """Refuse a decision that breaks a rule of this kind; capacity is checked before.
+
+        Raises
+        ------
+        InfeasibleDecisionError : it names the first fault, after ``where``
+        """
+        if type(decision) in (self.decision_type, Decision):
+            return
+        known = self.decision_type.__dataclass_fields__
+        unknown = [name for name in decision.__dataclass_fields__ if name not in known]
+        if unknown:
+            raise InfeasibleDecisionError(
+                f"at {where} answers {type(decision).__name__} with {', '.join(unknown)}, which is about "
+                f"jobs of another kind; jobs of this world take a {self.decision_type.__name__}"
+            )
+
+    def evict(self, now_us: int, job: int) -> None:
+        """End a waiting or running job for ever."""
+        core, alone = self._core, np.array([job], dtype=np.int64)
+        held = core.ledger.status[job] == RUNNING
+        evict(now_us, core.books, core.recording.writer, job)
+        if held:
+            core.tell_ended(now_us, alone)
+            self._rate_others(now_us, self._disturbed_by(alone))
+
+    def carry_out(self, now_us: int, decision: Decision) -> None:
+        """Place jobs as decided; rejected and evicted jobs have ended before."""
+        if decision.changes is not None:
+            self._place(now_us, decision.changes)
+
+    def _place(self, now_us: int, changes: Changes) -> None:
+        """Place jobs; then rate them, and those whose rate they change."""
+        core, n = self._core, int(changes.size[0])
+        changed = changes.job[:n]
+        pauses_us = np.empty(n, dtype=np.int64)
+        self._before_placement(now_us, changed)
+        restart_us, record = core.world.restart_us, core.recording.writer
+        all_hold = commit_placements(now_us, core.books, record, changes, pauses_us, restart_us)
+        self._placed(changed, pauses_us)
+        others = self._disturbed_by(changed)
+        if not all_hold:
+            holding = changes.ptr[1 : n + 1] > changes.ptr[:n]
+            changed, pauses_us = changed[holding], pauses_us[holding]
+        if len(others):
+            changed = np.concatenate([changed, others])
+            pauses_us = np.concatenate([pauses_us, np.zeros(len(others), dtype=np.int64)])
+        self._rate(now_us, changed, pauses_us)
+        core.tell_placed(now_us, changes)
+
+    def _before_placement(self, now_us: int, jobs: IntArray) -> None:
+        """Book what jobs have done so far, before what they hold changes."""
+
+    def _placed(self, jobs: IntArray, pauses_us: IntArray) -> None:
+        """Jobs hold something else now; add the microseconds that each pauses beside its restart."""
+
+    def _rate(self, now_us: int, jobs: IntArray, pauses_us: IntArray) -> None:
+        if len(jobs):
+            rates = self._progress.rates(self._core.placements, jobs)
+            rate_jobs(now_us, self._core.books, jobs, rates, pauses_us)
+
+    def _disturbed_by(self, jobs: IntArray) -> IntArray:
+        """Other jobs, sorted, whose rate may have changed with what ``jobs`` hold."""
+        return NO_JOBS if self._undisturbed else self._progress.note_changes(self._core.placements, jobs)
+
+    def _rate_others(self, now_us: int, jobs: IntArray) -> None:
+        """Rate jobs whose placements stay."""
+        if len(jobs):
+            self._rate(now_us, jobs, np.zeros(len(jobs), dtype=np.int64))
+
+    def outcome(self, now_us: int, end_us: int) -> KindOutcome:
+        """At the end of the run, whose last instant is ``now_us``."""
+        return KindOutcome(self._core.ledger, now_us)
+
+    def state(self) -> State:
+        """The core has all there is."""
+        return {}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """The core has all there is; it is restored before."""
+        running = np.flatnonzero(self._core.ledger.status == RUNNING)
+        same("calendar.heap", running, np.sort(self._core.scheduled))
+        same("placements.pool.head", running, np.flatnonzero(self._core.placements.pool.head >= 0))
+        self._disturbed_by(np.arange(len(self._core.world.table)))
