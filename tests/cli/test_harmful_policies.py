@@ -13,6 +13,7 @@ import pytest
 
 from ray_sim.cli import main
 from tests.command_line import RAY_SIM, WEEK
+from tests.conftest import REPOSITORY
 
 HARMFUL = '''
 import ctypes
@@ -176,7 +177,7 @@ def test_a_run_that_hangs_is_stopped_after_its_time_and_names_the_line(
 def test_a_thread_that_a_policy_leaves_ends_with_the_command(harmful: str) -> None:
     ended = subprocess.run(
         [*RAY_SIM, "run", *WEEK, "--policy", f"{harmful}:Stays", "-o", "out", "--json"],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
         check=False,
@@ -225,7 +226,7 @@ def test_ctrl_c_during_the_imports_shows_no_traceback() -> None:
     early += "    def find_spec(self, name, path, target=None):\n"
     early += "        if name == 'ray_sim.cli.app': os.kill(os.getpid(), signal.SIGINT)\n"
     early += "sys.meta_path.insert(0, Interrupts())\nray_sim.cli.process()"
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    env = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     ended = subprocess.run([RAY_SIM[0], "-c", early], env=env, capture_output=True, text=True, check=False)
     assert ended.returncode == -signal.SIGINT
     assert ended.stderr == ""
@@ -235,7 +236,7 @@ def test_ctrl_c_during_the_imports_shows_no_traceback() -> None:
 def test_a_policy_that_crashes_the_process_is_named_by_its_line(harmful: str, desk: Path) -> None:
     ended = subprocess.run(
         [*RAY_SIM, "run", *WEEK, "--policy", f"{harmful}:Crashes", "-o", "out"],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
         check=False,

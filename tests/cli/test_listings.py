@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -20,9 +19,8 @@ from ray_sim.experiments.inputs.server_files import WORLD
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import resolve
 from tests.command_line import RAY_SIM, answer, complaint
+from tests.conftest import REPOSITORY
 from workloads.formats.registry import FORMATS
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 def records(capsys: pytest.CaptureFixture[str], *argv: str) -> list[dict[str, object]]:

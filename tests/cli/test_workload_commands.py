@@ -12,6 +12,7 @@ import pytest
 
 from ray_sim.cli import main
 from tests.command_line import RAY_SIM, WEEK, answer, complaint
+from tests.conftest import REPOSITORY
 
 
 def test_convert_counts_rows_by_reason(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,7 +216,7 @@ def test_info_warns_of_jobs_that_must_wait_and_draws_for_any_terminal(
         [*RAY_SIM, "info", str(desk / "jobs.parquet"), "-c", str(desk / "small.yaml")],
         capture_output=True,
         check=True,
-        cwd=Path(__file__).parents[2],
+        cwd=REPOSITORY,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )
     assert b"warning: cluster small: offered load 1.50 (gpu), so some job waits" in ended.stderr

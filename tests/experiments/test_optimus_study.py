@@ -11,8 +11,9 @@ import polars as pl
 import pytest
 
 from ray_sim.experiments.figures.file import bundled_figures
+from tests.conftest import REPOSITORY
 
-STUDY = Path(__file__).parents[2] / "docs/studies/optimus"
+STUDY = REPOSITORY / "docs/studies/optimus"
 
 
 def test_the_jobs_of_the_figures_are_the_converted_csv_file() -> None:

@@ -18,10 +18,10 @@ from ray_sim.contract.outcome import CheckOutcome, Verdict
 from ray_sim.contract.suite import CLAUSES, check_policy
 from ray_sim.experiments.policy_check import crash_text, place, policy_check
 from ray_sim.model.errors import InvalidInputError
+from tests.conftest import REPOSITORY
 from tests.patience import until
 
 RAY_SIM = [sys.executable, "-c", "import sys; from ray_sim.cli import main; sys.exit(main())"]
-REPOSITORY = Path(__file__).parents[2]
 
 BROKEN = '''
 import ctypes, os, signal, sys, warnings

@@ -22,9 +22,10 @@ from ray_sim.experiments.scenario import Value
 from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.learning.training_plan import read_plan
 from ray_sim.policies.harmony.policy import BUNDLED
+from tests.conftest import REPOSITORY
 from tests.figures import welfare_of
 
-STUDIES = Path(__file__).parents[2] / "docs" / "studies"
+STUDIES = REPOSITORY / "docs" / "studies"
 WRITERS = ("alike", "example")
 """Scripts of studies that write CSV workloads; others read results."""
 

@@ -16,8 +16,9 @@ from ray_sim.experiments.results.result_files import read_result
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.core.room_over_time import NO_RULE
 from tests.command_line import WEEK, answer, complaint
+from tests.conftest import REPOSITORY
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = REPOSITORY / "docs"
 
 ELASTIC = ["-w", "truth=placement", "--enrich", "optimus_nine_models"]
 

@@ -34,7 +34,7 @@ from tests.chunk_worlds import CLOUD, EDGE, ChunkJob, Server, chunk_world
 from tests.elastic_worlds import elastic_world
 from tests.proofs import instances
 from tests.random_worlds import PolicyChoice, policies, server_changes, worlds
-from tests.reports.naive_reasons import naive_ahead, naive_chunk_reasons, naive_free, naive_reason
+from tests.reports.history.naive_reasons import naive_ahead, naive_chunk_reasons, naive_free, naive_reason
 from tests.training import profile
 from tests.worlds import DOWN, UP, Job, availability, cluster_of, job_table, replay, world_of
 

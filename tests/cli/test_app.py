@@ -17,8 +17,9 @@ from ray_sim.cli.app import COMMANDS
 from ray_sim.cli.options import OPTIONS
 from ray_sim.experiments.scenario import AuditSpec, Scenario, Spec, TrimSpec, WorkloadSpec
 from tests.command_line import RAY_SIM, WEEK, answer, complaint
+from tests.conftest import REPOSITORY
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = REPOSITORY / "benchmarks"
 
 
 def test_every_option_of_a_scenario_has_its_place_in_the_model() -> None:
@@ -284,7 +285,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(desk: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         check=False,
-        cwd=Path(__file__).parents[2],
+        cwd=REPOSITORY,
     )
     os.close(writing)
     assert "Traceback" not in ended.stderr
@@ -313,8 +314,7 @@ def test_a_large_sweep_asks_on_a_terminal(desk: Path) -> None:
     """On a pseudo-terminal, as in a person's shell."""
     ours, theirs = os.openpty()
     command = [*RAY_SIM, "sweep", str(_many(desk)), "-o", str(desk / "many")]
-    repository = Path(__file__).parents[2]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=repository) as asking:
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=REPOSITORY) as asking:
         os.close(theirs)
         shown = ""
         while "Run them all? [y/N]" not in shown:

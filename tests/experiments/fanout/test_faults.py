@@ -22,13 +22,12 @@ from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
 from ray_sim.experiments.tracking.experiment import HASH_TAG
 from ray_sim.experiments.tracking.log import log_stores
+from tests.conftest import REPOSITORY
 from tests.killed_sweeps import undisturbed, wrong_after_kill
 from tests.mlflow_server import mlflow_server
 from tests.patience import PATIENCE_S, until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 def _end_agents_after_runs(processes: dict[int, int]) -> None:

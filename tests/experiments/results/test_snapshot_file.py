@@ -23,12 +23,11 @@ from ray_sim.experiments.run_identity import HashedInputs, RunIdentity
 from ray_sim.experiments.scenario import Scenario
 from ray_sim.model.errors import InvalidInputError, RaySimError, RunStoppedError
 from ray_sim.model.streams import Streams
+from tests.conftest import REPOSITORY
 from tests.patience import until
 from tests.proofs import instances
 from workloads.store import write_workload
 from workloads.synthetic.synth import synth
-
-REPOSITORY = Path(__file__).parents[2]
 
 FILES = ("jobs.parquet", "events.parquet", "timeline.parquet", "summary.json")
 

@@ -12,9 +12,10 @@ from ray_sim.experiments.inputs.cluster_file import bundled_clusters, load_clust
 from ray_sim.model.cluster import UNLIMITED_MIB, ServerKind
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError
 from tests.cluster_files import load_text, problems
+from tests.conftest import REPOSITORY
 from tests.page_commands import files_of
 
-DOCUMENTATION = Path(__file__).parents[2] / "docs" / "clusters.md"
+DOCUMENTATION = REPOSITORY / "docs" / "clusters.md"
 
 
 # --- what a description says

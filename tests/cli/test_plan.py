@@ -1,4 +1,4 @@
-"""The command plan: its refusals; plans themselves are tested in tests/experiments/test_plan.py."""
+"""The command plan: its refusals; plans themselves are tested in tests/experiments/capacity/test_plan.py."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from ray_sim.experiments.results.result_files import encode_result
 from ray_sim.experiments.results.store import STORE_FORMAT, ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
+from tests.conftest import REPOSITORY
 from tests.results_by_hand import three_jobs
 
-REPOSITORY = Path(__file__).parents[2]
 HASH = "ab" * 32
 ENTRY = Entry(HASH, "week", "small", "", "fifo", None, "5" * 64)
 OTHER = Entry("cd" * 32, "week", "small", "", "sjf", None, "6" * 64)

@@ -15,8 +15,7 @@ import yaml
 from ray_sim.cli.app import application
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.sweep_file import parse_sweep
-
-ROOT = Path(__file__).parents[2]
+from tests.conftest import REPOSITORY
 
 POD = {"spec": dict}
 GROUP = {"rayStartParams": dict, "template": dict}
@@ -67,7 +66,7 @@ def _faults(
 
 @pytest.fixture(scope="module")
 def documents() -> dict[str, Any]:
-    text = (ROOT / "jobs/kuberay/rayjob.yaml").read_text()
+    text = (REPOSITORY / "jobs/kuberay/rayjob.yaml").read_text()
     return {document["kind"]: document for document in yaml.safe_load_all(text)}
 
 
@@ -99,7 +98,7 @@ def test_its_fields_are_those_of_the_api(documents: dict[str, Any], cluster: Any
 
 
 def test_ray_is_that_of_the_lock(cluster: Any) -> None:
-    [locked] = re.findall(r"^ray==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    [locked] = re.findall(r"^ray==(\S+)", (REPOSITORY / "requirements.lock").read_text(), re.MULTILINE)
     assert cluster["rayVersion"] == locked
 
 
