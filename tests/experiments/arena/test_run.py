@@ -1,4 +1,4 @@
-"""Scores of a run: one measure for all kinds of jobs, by hand, and again from result files of a small arena."""
+"""Scores of a run: one measure for all kinds of jobs, by hand, and from the result files of a small arena."""
 
 from __future__ import annotations
 
