@@ -56,10 +56,9 @@ def store_sweep(
     with store.writing(name):
         store.write_plan(name, entries, detail)
         for index, (entry, scenario) in enumerate(entries.items()):
-            manifest = _manifest(entry, scenario)
             result = three_jobs(first_s + index) if results is None else results[index]
             if result is not None:
-                store.put(entry.content_hash, encode_result(result, manifest))
+                store.put(entry.content_hash, encode_result(result, _manifest(entry, scenario)))
     return store
 
 
@@ -67,14 +66,7 @@ def store_results(root: Path, name: str, results: Mapping[str, Sequence[RunResul
     """Store results by policy and, in their order, seed; None is a run that is missing."""
     found = [each for policy, runs in results.items() for each in scenarios([policy], len(runs))]
     flat = [result for runs in results.values() for result in runs]
-    entries = numbered(found)
-    store = ResultStore(root)
-    with store.writing(name):
-        store.write_plan(name, entries, "numbers")
-        for (entry, scenario), result in zip(entries.items(), flat, strict=True):
-            if result is not None:
-                store.put(entry.content_hash, encode_result(result, _manifest(entry, scenario)))
-    return store
+    return store_sweep(root, name, numbered(found), results=flat)
 
 
 def numbered(found: Iterable[Scenario], begin: int = 0) -> dict[Entry, Scenario]:

@@ -25,6 +25,7 @@ from ray_sim.model.result import RunResult
 from tests.command_line import answer
 from tests.results_by_hand import three_jobs
 from tests.stored_sweeps import store_results
+from tests.sweeps import logged_runs
 
 TEN = (np.arange(10) + 0.5) / 10
 """Levels of ten evenly spread quantiles."""
@@ -179,11 +180,9 @@ def test_mlflow_has_intervals_within_range(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     log_stores([tmp_path / "sweep"])
     client = MlflowClient(tracking_uri=uri)
-    found = client.get_experiment_by_name("study")
-    assert found is not None
     lows = [
         value
-        for run in client.search_runs([found.experiment_id])
+        for run in logged_runs(client, "study")
         for name, value in run.data.metrics.items()
         if name.endswith(".ci95_low")
     ]

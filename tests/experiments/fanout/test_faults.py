@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,12 +21,12 @@ from mlflow import MlflowClient
 from benchmarks.processes import command, descendants, still_running
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
-from ray_sim.experiments.tracking.experiment import HASH_TAG
 from ray_sim.experiments.tracking.log import log_stores
 from tests.conftest import REPOSITORY
 from tests.killed_sweeps import undisturbed, wrong_after_kill
 from tests.mlflow_server import mlflow_server
 from tests.patience import PATIENCE_S, until
+from tests.sweeps import children
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
@@ -73,12 +74,25 @@ def _sweep(directory: Path, *options: str) -> subprocess.Popen[str]:
     )
 
 
+def _halfway(directory: Path) -> tuple[subprocess.Popen[str], dict[int, int]]:
+    """A sweep whose second configuration runs, and the processes below it."""
+    driver = _sweep(directory)
+    until((directory / "waiting").exists, "the second configuration runs")
+    return driver, descendants(driver.pid)
+
+
+def _resumed(directory: Path) -> dict[str, Any]:
+    """Report of the sweep that goes on; whoever waits, or still lives, may finish, and write."""
+    (directory / "go").touch()
+    resumed = _sweep(directory, "--resume", "--json")
+    report: dict[str, Any] = json.loads(resumed.communicate()[0])
+    assert resumed.returncode == 0
+    return report
+
+
 def _logged(directory: Path) -> list[str]:
     client = MlflowClient(tracking_uri=f"sqlite:///{directory / 'store' / 'mlflow.db'}")
-    experiment = client.get_experiment_by_name("faults")
-    assert experiment is not None
-    runs = client.search_runs([experiment.experiment_id])
-    return sorted(run.info.run_name for run in runs if HASH_TAG in run.data.tags)
+    return sorted(str(run.info.run_name) for run in children("faults", client))
 
 
 @pytest.mark.long
@@ -93,9 +107,7 @@ def _logged(directory: Path) -> list[str]:
 def test_a_signal_keeps_and_logs_what_is_done_and_ends_ray(
     own_desk: Path, send: Callable[[int, int], None], number: int, code: int
 ) -> None:
-    driver = _sweep(own_desk)
-    until((own_desk / "waiting").exists, "the second configuration runs")
-    processes = descendants(driver.pid)
+    driver, processes = _halfway(own_desk)
     send(driver.pid, number)
     output, errors = driver.communicate(timeout=PATIENCE_S)
     assert driver.returncode == code, errors
@@ -105,18 +117,14 @@ def test_a_signal_keeps_and_logs_what_is_done_and_ends_ray(
     assert "Traceback" not in errors
     assert _logged(own_desk) == ["fifo"]
     until(lambda: not still_running(processes), "Ray has ended")
-    (own_desk / "go").touch()
-    resumed = _sweep(own_desk, "--resume", "--json")
-    report = json.loads(resumed.communicate()[0])
-    assert (resumed.returncode, report["resumed"], report["missing"]) == (0, 1, 0)
+    report = _resumed(own_desk)
+    assert (report["resumed"], report["missing"]) == (1, 0)
     assert _logged(own_desk) == ["fifo", "mine:Waiting", "sjf"]
 
 
 @pytest.mark.long
 def test_the_death_of_its_ray_leaves_configurations_missing_and_none_failed(own_desk: Path) -> None:
-    driver = _sweep(own_desk)
-    until((own_desk / "waiting").exists, "the second configuration runs")
-    processes = descendants(driver.pid)
+    driver, processes = _halfway(own_desk)
     raylet = next(pid for pid in processes if "raylet/raylet" in command(pid).partition(" ")[0])
     os.kill(raylet, signal.SIGKILL)
     output, errors = driver.communicate(timeout=PATIENCE_S)
@@ -127,37 +135,29 @@ def test_the_death_of_its_ray_leaves_configurations_missing_and_none_failed(own_
     assert "1 of 3" in output
     assert "2; go on with the same command and --resume" in output
     assert _logged(own_desk) == ["fifo"]
-    (own_desk / "go").touch()
-    resumed = _sweep(own_desk, "--resume", "--json")
-    report = json.loads(resumed.communicate()[0])
-    assert (resumed.returncode, report["resumed"], report["missing"]) == (0, 1, 0)
+    report = _resumed(own_desk)
+    assert (report["resumed"], report["missing"]) == (1, 0)
     _end_agents_after_runs(processes)
 
 
 @pytest.mark.long
 def test_a_driver_that_ray_ends_says_how_to_go_on(own_desk: Path) -> None:
     """Without its agent the raylet ends itself and its store, and Ray's core ends the driver from C++."""
-    driver = _sweep(own_desk)
-    until((own_desk / "waiting").exists, "the second configuration runs")
-    processes = descendants(driver.pid)
+    driver, processes = _halfway(own_desk)
     agent = next(pid for pid in processes if "RuntimeEnvAgent" in command(pid))
     os.kill(agent, signal.SIGKILL)
     output, errors = driver.communicate(timeout=PATIENCE_S)
     assert driver.returncode == 1, errors
     assert "go on with the same command and --resume" in output + errors
     assert "Traceback" not in errors
-    (own_desk / "go").touch()
-    resumed = _sweep(own_desk, "--resume", "--json")
-    report = json.loads(resumed.communicate()[0])
-    assert (resumed.returncode, report["resumed"], report["missing"]) == (0, 1, 0)
+    report = _resumed(own_desk)
+    assert (report["resumed"], report["missing"]) == (1, 0)
     _end_agents_after_runs(processes)
 
 
 @pytest.mark.long
 def test_a_second_ctrl_c_ends_at_once(own_desk: Path) -> None:
-    driver = _sweep(own_desk)
-    until((own_desk / "waiting").exists, "the second configuration runs")
-    processes = descendants(driver.pid)
+    driver, processes = _halfway(own_desk)
     os.killpg(driver.pid, signal.SIGINT)
     assert driver.stderr is not None
     while "again to end at once" not in driver.stderr.readline():
@@ -251,15 +251,11 @@ def test_a_sweep_killed_at_a_random_moment_and_resumed_is_like_one_left_alone(tm
 
 @pytest.mark.long
 def test_workers_that_outlive_their_driver_leave_a_sound_store(own_desk: Path) -> None:
-    driver = _sweep(own_desk)
-    until((own_desk / "waiting").exists, "the second configuration runs")
-    processes = descendants(driver.pid)
+    driver, processes = _halfway(own_desk)
     driver.kill()
     driver.communicate()
-    (own_desk / "go").touch()  # whoever still lives may finish, and write
-    resumed = _sweep(own_desk, "--resume", "--json")
-    report = json.loads(resumed.communicate()[0])
-    assert (resumed.returncode, report["damaged"], report["missing"]) == (0, [], 0)
+    report = _resumed(own_desk)
+    assert (report["damaged"], report["missing"]) == ([], 0)
     assert ResultStore(own_desk / "store").damaged(ResultStore(own_desk / "store").read_plan()[1]) == []
     assert _logged(own_desk) == ["fifo", "mine:Waiting", "sjf"]
     _end_agents_after_runs(processes)

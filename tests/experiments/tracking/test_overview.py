@@ -23,7 +23,7 @@ from ray_sim.experiments.tracking.views import (
 )
 from ray_sim.model.errors import InvalidInputError
 from tests.stored_sweeps import WORKLOAD_SHA256, numbered, scaled, scenarios, store_sweep
-from tests.sweeps import prepared_page
+from tests.sweeps import logged_experiment, logged_runs, prepared_page
 
 pytestmark = pytest.mark.slow
 LONG = pytest.mark.long
@@ -32,16 +32,9 @@ LONG = pytest.mark.long
 SCALES = (0.8, 1.0, 1.25)
 
 
-def _experiment(client: MlflowClient, name: str = "study") -> Experiment:
-    found = client.get_experiment_by_name(name)
-    assert found is not None
-    return found
-
-
 def _runs(client: MlflowClient, tag: str, name: str = "study") -> dict[str, Run]:
     """The runs with a tag, by name."""
-    found = client.search_runs([_experiment(client, name).experiment_id], f"tags.`{tag}` LIKE '%'")
-    return {str(run.info.run_name): run for run in found}
+    return {str(run.info.run_name): run for run in logged_runs(client, name, f"tags.`{tag}` LIKE '%'")}
 
 
 def _inputs(run: Run) -> list[DatasetInput]:
@@ -59,15 +52,18 @@ def test_the_description_has_the_findings_and_follows_the_sweep(client: MlflowCl
     store = store_sweep(tmp_path / "results", "study", entries)
     whole = list(entries)
     log_sweep("study", store, whole, map(ConfigurationOutcome, whole[:1]), "numbers")
-    first = _experiment(client).tags[NOTE_TAG]
+    first = logged_experiment(client, "study").tags[NOTE_TAG]
     assert "Sweep **study**: 1 of 4 runs done." in first
     assert "- fifo: mean JCT 25 s (one run)." in first
     log_stores([store.root])
-    second = _experiment(client).tags[NOTE_TAG]
+    second = logged_experiment(client, "study").tags[NOTE_TAG]
     assert "Sweep **study**: 4 of 4 runs done." in second
     assert "- fifo has the least mean JCT: 25 s (" in second
     assert "- Too few seeds for a verdict against fifo: sjf +" in second
-    assert f"(#/experiments/{_experiment(client).experiment_id}/runs?viewStateShareKey=ray_sim&" in second
+    assert (
+        f"(#/experiments/{logged_experiment(client, 'study').experiment_id}/runs?viewStateShareKey=ray_sim&"
+        in second
+    )
 
 
 @LONG
@@ -75,9 +71,9 @@ def test_a_description_that_a_user_edited_stays(client: MlflowClient, tmp_path: 
     entries = numbered(scenarios(["fifo", "sjf"], 1))
     store = store_sweep(tmp_path / "results", "study", entries)
     log_sweep("study", store, list(entries), [ConfigurationOutcome(next(iter(entries)))], "numbers")
-    client.set_experiment_tag(_experiment(client).experiment_id, NOTE_TAG, "mine")
+    client.set_experiment_tag(logged_experiment(client, "study").experiment_id, NOTE_TAG, "mine")
     log_stores([store.root])
-    assert _experiment(client).tags[NOTE_TAG] == "mine"
+    assert logged_experiment(client, "study").tags[NOTE_TAG] == "mine"
 
 
 def test_names_are_text_in_the_description_and_long_findings_are_cut_at_a_line() -> None:
@@ -113,13 +109,13 @@ def test_a_sweep_over_a_number_has_lines_with_a_point_per_value(client: MlflowCl
     # Runs of sjf are 5 to 9, 15 to 19 and 25 to 29: mean JCTs (10 + 40 + i) / 2, so (50 + 7) / 2 at first.
     assert history["jct_s.mean"] == [(0, 28.5), (1, 33.5), (2, 38.5)]
     assert len(history["jct_s.mean.ci95_low"]) == 3
-    state = _state(_experiment(client))
+    state = _state(logged_experiment(client, "study"))
     charts = state["compareRunCharts"]
     assert isinstance(charts, list)
     assert {chart["type"] for chart in charts} == {"LINE"}
     assert {chart["selectedXAxisMetricKey"] for chart in charts} == {"workload.load_scale"}
     assert len(_runs(client, CONFIGURATION_TAG)) == len(SCALES) * 2
-    bars = _state(_experiment(client), CONFIGURATIONS_VIEW_TAG)
+    bars = _state(logged_experiment(client, "study"), CONFIGURATIONS_VIEW_TAG)
     assert bars["searchFilter"] == f"tags.`{CONFIGURATION_TAG}` LIKE '%'"
 
 
@@ -168,7 +164,7 @@ def test_in_full_detail_a_configuration_has_lines_over_time_and_the_sweep_a_repo
     run_id = _runs(client, SWEEP_TAG)["study"].info.run_id
     files = {file.path for file in client.list_artifacts(run_id)}
     assert files == {"comparison.csv", "jct_cdf_0.png", "report.html"}
-    charts = _state(_experiment(client))["compareRunCharts"]
+    charts = _state(logged_experiment(client, "study"))["compareRunCharts"]
     assert isinstance(charts, list)
     assert [chart["metricKey"] for chart in charts[-3:]] == [*TIME_CHARTS]
 
@@ -196,7 +192,7 @@ def test_several_sweeps_stand_side_by_side_in_one_experiment(client: MlflowClien
     assert main(["log", str(one.root), str(other.root), "--experiment", "both"]) == 0
     assert sorted(_runs(client, CONFIGURATION_TAG, "both")) == ["fifo", "sjf"]
     assert len(_runs(client, HASH_TAG, "both")) == 4  # the run that both have counts once
-    assert "- fifo has the least mean JCT" in _experiment(client, "both").tags[NOTE_TAG]
+    assert "- fifo has the least mean JCT" in logged_experiment(client, "both").tags[NOTE_TAG]
 
 
 @LONG

@@ -15,6 +15,7 @@ from ray_sim.experiments.tracking.experiment import HASH_TAG, NOTE_TAG, SWEEP_TA
 from ray_sim.experiments.tracking.views import CONFIGURATION_TAG, LINE_TAG, VIEW_TAG
 from tests.mlflow_server import mlflow_server, postgres, postgres_programs
 from tests.stored_sweeps import numbered, scaled, store_sweep
+from tests.sweeps import logged_experiment, logged_runs
 
 pytestmark = [pytest.mark.docs, pytest.mark.slow]
 
@@ -63,12 +64,10 @@ def test_a_sweep_is_in_the_database_and_its_files_are_in_the_bucket(
     runs = numbered(scaled(["fifo", "sjf"], (0.8, 1.25), 2))
     store = store_sweep(tmp_path / "results", "study", runs, "full")
     assert main(["log", str(store.root)]) == 0
-    experiment = server.get_experiment_by_name("study")
-    assert experiment is not None
-    assert {VIEW_TAG, NOTE_TAG} <= experiment.tags.keys()
+    assert {VIEW_TAG, NOTE_TAG} <= logged_experiment(server, "study").tags.keys()
 
     def counts() -> dict[str, int]:
-        runs = server.search_runs([experiment.experiment_id])
+        runs = logged_runs(server, "study")
         tags = (HASH_TAG, CONFIGURATION_TAG, LINE_TAG, SWEEP_TAG)
         return {tag: sum(tag in run.data.tags for run in runs) for tag in tags}
 
@@ -76,7 +75,7 @@ def test_a_sweep_is_in_the_database_and_its_files_are_in_the_bucket(
     assert list(once.values()) == [8, 4, 2, 1]
     assert main(["log", str(store.root)]) == 0
     assert counts() == once
-    (sweep_run,) = server.search_runs([experiment.experiment_id], f"tags.`{SWEEP_TAG}` = 'study'")
+    (sweep_run,) = logged_runs(server, "study", f"tags.`{SWEEP_TAG}` = 'study'")
     report = Path(server.download_artifacts(sweep_run.info.run_id, "report.html", str(tmp_path)))
     objects = boto3.client("s3").list_objects_v2(Bucket=BUCKET)["Contents"]
     (size,) = [each["Size"] for each in objects if each["Key"].endswith("/artifacts/report.html")]

@@ -27,16 +27,17 @@ from ray_sim.experiments.tracking.views import (
     configurations,
     view_state,
 )
-from tests.sweeps import prepared_page, run_here
+from tests.sweeps import logged_experiment, logged_runs, prepared_page, run_here
 
 pytestmark = pytest.mark.slow
 
+Finished = tuple[ResultStore, list[Entry]]
 LAS = "las(knob=2)"
 PARENT_TAG = "mlflow.parentRunId"
 
 
 @pytest.fixture(scope="module")
-def finished(desk: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[ResultStore, list[Entry]]:
+def finished(desk: Path, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """FIFO and LAS over three seeds, in the order of the sweep."""
     content = {
         "name": "study",
@@ -53,9 +54,7 @@ def finished(desk: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Resu
 
 
 def _runs(client: MlflowClient) -> list[Run]:
-    experiment = client.get_experiment_by_name("study")
-    assert experiment is not None
-    return list(client.search_runs([experiment.experiment_id]))
+    return logged_runs(client, "study")
 
 
 def _tree(client: MlflowClient) -> dict[str, list[str]]:
@@ -77,13 +76,11 @@ WHOLE = {
 
 
 def _view(client: MlflowClient) -> dict[str, object]:
-    experiment = client.get_experiment_by_name("study")
-    assert experiment is not None
-    return prepared_page(experiment.tags[VIEW_TAG])
+    return prepared_page(logged_experiment(client, "study").tags[VIEW_TAG])
 
 
 def test_configurations_stand_on_top_with_means_over_their_seeds(
-    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
+    finished: Finished, client: MlflowClient
 ) -> None:
     store, entries = finished
     logged = log_stores([store.root])
@@ -100,12 +97,11 @@ def test_configurations_stand_on_top_with_means_over_their_seeds(
 
 
 def test_the_prepared_page_shows_the_configurations_best_first_with_five_charts(
-    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
+    finished: Finished, client: MlflowClient
 ) -> None:
     log_stores([finished[0].root])
     view = _view(client)
-    experiment = client.get_experiment_by_name("study")
-    assert experiment is not None
+    experiment = logged_experiment(client, "study")
     direction = "ASC" if view["orderByAsc"] else "DESC"
     shown = client.search_runs(
         [experiment.experiment_id], str(view["searchFilter"]), order_by=[f"{view['orderByKey']} {direction}"]
@@ -120,13 +116,10 @@ def test_the_prepared_page_shows_the_configurations_best_first_with_five_charts(
     assert set(metrics) <= set(shown[0].data.metrics)
 
 
-def test_a_run_by_itself_is_on_the_prepared_page(
-    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
-) -> None:
+def test_a_run_by_itself_is_on_the_prepared_page(finished: Finished, client: MlflowClient) -> None:
     store, entries = finished
     log_run(store.run_directory(entries[0].content_hash))
-    experiment = client.get_experiment_by_name("ray_sim")
-    assert experiment is not None
+    experiment = logged_experiment(client, "ray_sim")
     view = prepared_page(experiment.tags[VIEW_TAG])
     shown = client.search_runs([experiment.experiment_id], str(view["searchFilter"]))
     assert [run.info.run_name for run in shown] == ["fifo seed 0"]
@@ -146,14 +139,13 @@ def test_the_chart_of_welfare_comes_before_those_of_completion_times() -> None:
 
 
 def test_logging_again_changes_nothing_and_gives_the_address_of_the_page(
-    finished: tuple[ResultStore, list[Entry]], client: MlflowClient, capsys: pytest.CaptureFixture[str]
+    finished: Finished, client: MlflowClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log_stores([finished[0].root])
     before = {run.info.run_id: run.to_dictionary() for run in _runs(client)}
     assert main(["log", str(finished[0].root), "--json"]) == 0
     assert {run.info.run_id: run.to_dictionary() for run in _runs(client)} == before
-    experiment = client.get_experiment_by_name("study")
-    assert experiment is not None
+    experiment = logged_experiment(client, "study")
     assert experiment.experiment_id != "1"
     page = f"#/experiments/{experiment.experiment_id}/runs?viewStateShareKey={VIEW_TAG.rpartition('.')[2]}"
     told = json.loads(capsys.readouterr().out)
@@ -163,7 +155,7 @@ def test_logging_again_changes_nothing_and_gives_the_address_of_the_page(
 
 @pytest.mark.parametrize("logged", [0, 1, 3, 4, 6])
 def test_logging_that_was_cut_off_goes_on_and_doubles_nothing(
-    finished: tuple[ResultStore, list[Entry]], client: MlflowClient, logged: int
+    finished: Finished, client: MlflowClient, logged: int
 ) -> None:
     store, entries = finished
 
@@ -181,7 +173,7 @@ def test_logging_that_was_cut_off_goes_on_and_doubles_nothing(
 
 
 def test_means_that_were_cut_off_before_they_were_whole_are_given_again(
-    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
+    finished: Finished, client: MlflowClient
 ) -> None:
     store, _ = finished
     log_stores([store.root])
@@ -195,7 +187,7 @@ def test_means_that_were_cut_off_before_they_were_whole_are_given_again(
 
 
 def test_a_sweep_that_gets_more_seeds_has_other_means_and_its_single_runs_beneath(
-    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
+    finished: Finished, client: MlflowClient
 ) -> None:
     store, entries = finished
     first = [entries[0], entries[3]]
@@ -218,9 +210,7 @@ def test_a_sweep_that_gets_more_seeds_has_other_means_and_its_single_runs_beneat
     assert [las.data.metrics["jct_s.mean"]] != means
 
 
-def test_what_a_sweep_drops_goes_with_its_configuration(
-    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
-) -> None:
+def test_what_a_sweep_drops_goes_with_its_configuration(finished: Finished, client: MlflowClient) -> None:
     store, entries = finished
     log_stores([store.root])
     fifo = entries[:3]
@@ -233,7 +223,7 @@ def test_what_a_sweep_drops_goes_with_its_configuration(
 
 
 def test_a_configuration_with_a_failed_seed_has_the_means_of_the_others(
-    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
+    finished: Finished, client: MlflowClient
 ) -> None:
     store, entries = finished
     outcomes = [ConfigurationOutcome(entries[0], "no luck"), *map(ConfigurationOutcome, entries[1:])]
@@ -247,7 +237,7 @@ def test_a_configuration_with_a_failed_seed_has_the_means_of_the_others(
 
 
 def test_a_damaged_result_changes_no_means_that_are_logged(
-    finished: tuple[ResultStore, list[Entry]], client: MlflowClient, tmp_path: Path
+    finished: Finished, client: MlflowClient, tmp_path: Path
 ) -> None:
     store, entries = finished
     copy = ResultStore(Path(shutil.copytree(store.root, tmp_path / "copy")))
@@ -261,7 +251,7 @@ def test_a_damaged_result_changes_no_means_that_are_logged(
 
 
 def test_a_configuration_that_is_left_with_one_seed_has_no_interval_any_more(
-    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
+    finished: Finished, client: MlflowClient
 ) -> None:
     store, entries = finished
     log_sweep("study", store, entries, map(ConfigurationOutcome, entries), "numbers")
