@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ WEEK = ["--workload", "week.parquet", "--cluster", "small.yaml"]
 RAY_SIM = [sys.executable, "-c", "import sys; from ray_sim.cli import process; sys.exit(process())"]
 
 
-def answer(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> dict[str, object]:
+def answer(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> dict[str, Any]:
     assert main([*argv, "--json"]) == code
     content = json.loads(capsys.readouterr().out)
     assert isinstance(content, dict)

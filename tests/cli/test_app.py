@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import json
 import os
 import subprocess
 import sys
@@ -12,14 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.cli import bench, main
+from ray_sim.cli import main
 from ray_sim.cli.app import COMMANDS
 from ray_sim.cli.options import OPTIONS
 from ray_sim.experiments.scenario import AuditSpec, Scenario, Spec, TrimSpec, WorkloadSpec
 from tests.command_line import RAY_SIM, WEEK, answer, complaint
 from tests.conftest import REPOSITORY
-
-BENCHMARKS = REPOSITORY / "benchmarks"
 
 
 def test_every_option_of_a_scenario_has_its_place_in_the_model() -> None:
@@ -47,23 +44,6 @@ def test_help_loads_nothing_heavy() -> None:
     assert ended.stdout.splitlines()[-1] == "[]"
 
 
-def test_policies_lists_parameters_with_defaults(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["policies", "--json"]) == 0
-    listed = {policy["name"]: policy for policy in json.loads(capsys.readouterr().out)}
-    assert {"fifo", "sjf", "srtf", "las"} <= set(listed)
-    assert {"name", "section", "parameters"} <= set(listed["las"])
-    page = "docs/models/baselines.md#las-tiresias-2dlas"
-    assert listed["las"]["section"].startswith(page)
-    assert main(["policies", "las"]) == 0
-    told = capsys.readouterr().out
-    assert "limits_gpu_s" in told
-    assert page in told
-    assert main(["policies", "posted_price"]) == 0
-    options = capsys.readouterr().out
-    assert "-w signal (none, partial, full)" in options
-    assert "misreport (none, value, deadline, collapsed, gpus)" in options
-
-
 @pytest.mark.slow
 def test_a_run_becomes_a_report(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer(capsys, "run", *WEEK, "--policy", "las", "-p", "knob=2", "-o", "las")
@@ -82,51 +62,6 @@ def test_a_report_of_what_is_no_result_or_to_where_nothing_can_be_is_refused(
     assert "does not exist" in complaint(capsys, "report", str(desk), "-o", "none/r.html")
 
 
-@pytest.mark.slow
-def test_diff_is_silent_on_equal_runs_and_fails_on_others(
-    desk: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for sites in ("1", "2"):
-        answer(capsys, "run", *WEEK, "--sites", sites, "-o", f"sites{sites}")
-    assert answer(capsys, "diff", "sites1", "sites2")["same"] is True
-    answer(capsys, "run", *WEEK, "--policy", "sjf", "-o", "sjf")
-    told = answer(capsys, "diff", "sites1", "sjf", code=1)
-    assert told["compared"] == 30
-    assert main(["diff", "sites1", "sjf"]) == 1
-    assert "first differences" in capsys.readouterr().out
-
-
-def test_diff_shows_a_microsecond(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("here.csv").write_text("job_id,start_s,finish_s\na,0,30000\n")
-    Path("there.csv").write_text("job_id,start_s,finish_s\na,0,30000.000001\n")
-    assert main(["diff", "here.csv", "there.csv"]) == 1
-    assert "30,000.000001" in capsys.readouterr().out
-
-
-def test_diff_with_the_trace_prints_tables_and_writes_a_page(
-    desk: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = "".join(f"j{each},{1 + each},5,4,{each % 3},{each % 2}\n" for each in range(12))
-    Path("jobs.csv").write_text(f"job_id,submit_s,duration_s,num_gpus,wait_s,priority\n{rows}")
-    answer(capsys, "convert", "csv", "jobs.csv", "-o", "jobs.parquet")
-    answer(capsys, "run", "--workload", "jobs.parquet", "--cluster", "small.yaml", "-o", "run")
-    told = answer(capsys, "diff", "run", "--trace", "-o", "page.html")
-    assert told["jobs"] == 12
-    assert b"</html>" in Path("page.html").read_bytes()
-    assert main(["diff", "run", "--trace"]) == 0
-    printed = capsys.readouterr().out
-    assert "priority 1" in printed
-    assert "share in the trace" in printed
-
-
-def test_diff_takes_either_another_table_or_the_trace(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    either = "compares RUN with either OTHER or --trace"
-    assert either in complaint(capsys, "diff", "run")
-    assert either in complaint(capsys, "diff", "run", "other", "--trace")
-    assert "only for --trace" in complaint(capsys, "diff", "run", "other", "-o", "page.html")
-    assert "nowhere: not a result of ray-sim" in complaint(capsys, "diff", "nowhere", "--trace")
-
-
 def test_compare_takes_runs_and_says_what_is_wrong(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for policy in ("fifo", "sjf"):
         answer(capsys, "run", *WEEK, "--policy", policy, "-o", policy)
@@ -137,20 +72,11 @@ def test_compare_takes_runs_and_says_what_is_wrong(desk: Path, capsys: pytest.Ca
     assert "holds neither a run" in complaint(capsys, "compare", "nowhere")
 
 
-def test_a_missing_workload_is_named(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "nowhere.parquet" in complaint(
-        capsys, "run", "--workload", "nowhere.parquet", "--cluster", "small.yaml"
-    )
-
-
-def test_a_misspelt_policy_gets_a_suggestion(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "Did you mean 'srtf'" in complaint(capsys, "run", *WEEK, "--policy", "srft")
-    assert "Did you mean 'srtf'" in complaint(capsys, "policies", "srft")
-
-
 @pytest.mark.parametrize(
     ("options", "part"),
     [
+        (["--workload", "nowhere.parquet"], "nowhere.parquet: no such file"),
+        (["--policy", "srft"], "Did you mean 'srtf'"),
         (["--policy", "las", "-p", "knob=much"], "knob: must be a number, got 'much'"),
         (["-p", "knob"], "-p knob: expected key=value"),
         (["-p", "knob=2"], "unknown parameter of policy fifo 'knob'"),
@@ -324,44 +250,3 @@ def test_a_large_sweep_asks_on_a_terminal(desk: Path) -> None:
     os.close(ours)
     assert "1,002 configurations" in shown
     assert not (desk / "many").exists()
-
-
-def test_bench_lists_its_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "--list", "--json"]) == 0
-    listed = {each["name"] for each in json.loads(capsys.readouterr().out)}
-    assert listed == {path.stem for path in BENCHMARKS.glob("*.py") if "def test_" in path.read_text()}
-    assert main(["bench", "--list", "replay"]) == 0
-    assert "growth" not in capsys.readouterr().out
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_bench_writes_figures_and_compares_them_with_those_of_before(
-    desk: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bench, "_OPTIONS", (*bench._OPTIONS, "--small"))
-    code = main(["bench", "replay", "-o", "before.json", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    missed = [row for row in told["benchmarks"]["replay"]["rows"] if row["result"] == "FAILED"]
-    assert code == (1 if missed else 0)
-    assert json.loads(Path("before.json").read_text()) == told
-    first, second, *_ = told["benchmarks"]["replay"]["rows"]
-    assert (first["key"], first["unit"], first["budget"]) == ("fifo.jobs_per_cpu_s", "jobs/s", 200_000)
-    first |= {"value": first["value"] * 100}  # jobs per second
-    second |= {"key": "another.times_bare"}
-    Path("before.json").write_text(json.dumps(told))
-    assert main(["bench", "replay", "--against", "before.json"]) == 1
-    printed = capsys.readouterr().out
-    assert "replay.fifo.jobs_per_cpu_s" in printed.partition("worse by more than the tolerance: ")[2]
-
-
-def test_bench_refuses_what_it_cannot_use_before_it_measures(
-    desk: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("odd.json").write_text('{"mean": 3}')
-    said = complaint(capsys, "bench", "replay", "--against", "odd.json")
-    assert "odd.json: cannot be read, or is no report" in said
-    assert "expected what `ray-sim bench -o FILE` writes" in said
-    assert "none.json: cannot be read" in complaint(capsys, "bench", "replay", "--against", "none.json")
-    assert "folder none does not exist" in complaint(capsys, "bench", "replay", "-o", "none/b.json")
-    assert "Did you mean 'replay'" in complaint(capsys, "bench", "reply")

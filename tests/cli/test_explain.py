@@ -34,7 +34,7 @@ def longest(desk: Path, capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_explain_covers_the_waiting_time_of_a_job(longest: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(capsys, "explain", "out", longest)
-    parts = [part for wait in found["waits"] for part in wait["parts"]]  # type: ignore[attr-defined]  # JSON
+    parts = [part for wait in found["waits"] for part in wait["parts"]]
     covered = sum(part["end_s"] - part["begin_s"] for part in parts)
     assert covered == pytest.approx(found["queue_s"])
     assert {part["reason"] for part in parts} <= {"full", "fragmented", "no_server", "behind", "policy"}

@@ -36,6 +36,24 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == f"ray-sim {__version__}\n"
 
 
+def test_policies_lists_parameters_with_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policies", "--json"]) == 0
+    listed = {policy["name"]: policy for policy in json.loads(capsys.readouterr().out)}
+    assert {"fifo", "sjf", "srtf", "las"} <= set(listed)
+    assert {"name", "section", "parameters"} <= set(listed["las"])
+    page = "docs/models/baselines.md#las-tiresias-2dlas"
+    assert listed["las"]["section"].startswith(page)
+    assert main(["policies", "las"]) == 0
+    told = capsys.readouterr().out
+    assert "limits_gpu_s" in told
+    assert page in told
+    assert main(["policies", "posted_price"]) == 0
+    options = capsys.readouterr().out
+    assert "-w signal (none, partial, full)" in options
+    assert "misreport (none, value, deadline, collapsed, gpus)" in options
+    assert "Did you mean 'srtf'" in complaint(capsys, "policies", "srft")
+
+
 def test_every_world_parameter_is_listed_with_its_meaning(capsys: pytest.CaptureFixture[str]) -> None:
     listed = records(capsys, "worlds")
     assert [each["name"] for each in listed] == [each.name for each in WORLD]

@@ -46,8 +46,8 @@ def test_run_simulates_jobs_in_chunks(desk: Path, capsys: pytest.CaptureFixture[
         "preempt=true",
     ]
     told = answer(capsys, *run, "-w", "truth=a_online", "-w", "slot_s=3600", "-o", "out")
-    assert told["summary"]["preemptions"] == 1  # type: ignore[index]  # JSON
-    assert told["summary"]["stalled_s"] == 0  # type: ignore[index]  # JSON
+    assert told["summary"]["preemptions"] == 1
+    assert told["summary"]["stalled_s"] == 0
     jobs = pl.read_parquet("out/jobs.parquet").select("start_s", "finish_s").rows()
     assert jobs == [(3600, 10 * 3600), (2 * 3600, 3 * 3600)]
     assert main(["report", "out", "-o", "out.html"]) == 0
@@ -67,8 +67,8 @@ def test_run_and_info_say_what_prices_did(desk: Path, capsys: pytest.CaptureFixt
     assert main(["info", "wide"]) == 0
     assert "warning: policy pd_ors: ln(U/L) is " in capsys.readouterr().err
     told = answer(capsys, *world, "-p", "price_span=10", "-o", "narrow")
-    assert told["summary"]["policy_figures"]["price_span"] == pytest.approx(10)  # type: ignore[index]  # JSON
-    [warning] = told["summary"]["policy_warnings"]  # type: ignore[index]  # JSON
+    assert told["summary"]["policy_figures"]["price_span"] == pytest.approx(10)
+    [warning] = told["summary"]["policy_warnings"]
     assert "refused by price" in warning
 
 

@@ -49,7 +49,7 @@ def test_run_prints_the_audit_and_keeps_it(announced: list[str], capsys: pytest.
     assert "audit: sampled jobs" in Path("out.html").read_text()
     capsys.readouterr()
     plain = answer(capsys, "run", *announced, "-o", "plain")
-    assert plain["summary"]["audit"] is None  # type: ignore[index]  # JSON
+    assert plain["summary"]["audit"] is None
     assert Path("plain/jobs.parquet").read_bytes() == Path("out/jobs.parquet").read_bytes()
 
 

@@ -23,6 +23,7 @@ from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.experiments.sweep_info import LiveNote, Standings, SweepInfo, describe_sweep
 from ray_sim.model.distribution import Distribution
 from ray_sim.model.result import RunResult
+from tests.command_line import answer
 from tests.results_by_hand import three_jobs
 from tests.stored_sweeps import numbered, scenarios, store_results, store_sweep
 
@@ -153,8 +154,7 @@ def test_json_has_the_best_of_each_place_and_what_is_missing(
         ("fifo", 1, 2, None),
         ("las", 1, 2, None),
     ]
-    assert main(["info", str(store.root), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = answer(capsys, "info", str(store.root))
     assert [(each["policy"], each["mean_jct_s"]) for each in told["best"]] == [("fifo", 20.0), ("las", 20.0)]
     assert told["remarks"] == {}
     assert main(["info", str(store.root)]) == 0

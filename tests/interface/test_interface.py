@@ -18,6 +18,7 @@ from ray_sim.experiments.results.result_files import MANIFEST, PLAN, checksummed
 from ray_sim.interface.studies import plain
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError
 from ray_sim.policies.sjf import Sjf
+from tests.command_line import answer
 from tests.results_by_hand import three_jobs
 from tests.stored_by_hand import store_run, store_sweep
 
@@ -114,8 +115,10 @@ def test_a_scenario_runs_as_by_the_command(
     monkeypatch.chdir(workload.parent)
     Path("scenario.yaml").write_text("workload: w.parquet\ncluster: toy\npolicy: srtf\n")
     finished = rs.run("scenario.yaml", "python", snapshot_s=0)
-    assert main(["run", "scenario.yaml", "-o", "command", "--snapshot-s", "0", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["hash"] == finished.identity.content_hash
+    assert (
+        answer(capsys, "run", "scenario.yaml", "-o", "command", "--snapshot-s", "0")["hash"]
+        == finished.identity.content_hash
+    )
     assert finished.directory == Path("python")
     by_name = [
         {each.name: each.read_bytes() for each in Path(name).iterdir()} for name in ("python", "command")

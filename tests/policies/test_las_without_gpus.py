@@ -208,7 +208,7 @@ def test_limits_of_core_seconds_must_increase_and_be_positive(limits: tuple[floa
 
 
 def test_the_limits_of_core_seconds_are_listed_with_their_unit(capsys: pytest.CaptureFixture[str]) -> None:
-    told: Any = answer(capsys, "policies", "las")
+    told = answer(capsys, "policies", "las")
     units = {each["name"]: each["unit"] for each in told["parameters"]}
     assert units["limits_gpu_s"] == "GPU-s"
     assert units["limits_core_s"] == "core-s"

@@ -143,7 +143,7 @@ def skewed_sweep(tmp_path: Path) -> Path:
 def test_info_has_a_least_mean_within_a_range_of_times(
     skewed_sweep: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told: Any = answer(capsys, "info", str(skewed_sweep))
+    told = answer(capsys, "info", str(skewed_sweep))
     [best] = told["best"]
     # Means of JCT are (10 + last) / 2, so that of srtf is (100 + 90,116) / 20.
     assert (best["policy"], best["mean_jct_s"]) == ("srtf", pytest.approx(4510.8))
@@ -196,7 +196,7 @@ def test_two_seeds_are_said_to_be_too_few_for_an_interval(
     runs = {"fifo": [three_jobs(40.0), three_jobs(60.0)], "las": [three_jobs(90.0), three_jobs(70.0)]}
     sweep = str(tmp_path / "sweep")
     store_results(tmp_path / "sweep", "study", runs)
-    told: Any = answer(capsys, "info", sweep)
+    told = answer(capsys, "info", sweep)
     [best] = told["best"]
     assert (best["policy"], best["mean_jct_s"], best["interval"]) == ("fifo", 30.0, None)
     assert main(["info", sweep]) == 0

@@ -25,6 +25,7 @@ from ray_sim.experiments.tracking.experiment import DIRECTORY_TAG, HASH_TAG
 from ray_sim.experiments.tracking.log import log_run
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.streams import Streams
+from tests.command_line import answer, complaint
 from tests.proofs import instances
 from tests.results_by_hand import three_jobs
 from tests.stored_by_hand import manifest
@@ -154,8 +155,7 @@ def test_no_changed_byte_of_a_sweep_is_believed(sweep: Path, name: str) -> None:
 def test_the_commands_name_the_file(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (run / "manifest.json").write_bytes((run / "manifest.json").read_bytes().replace(b'"fifo"', b'"fifa"'))
     for command in (["info", str(run)], ["log", str(run)], ["diff", str(run), str(run)]):
-        assert main(command) == 2
-        assert f"{run}/manifest.json: changed since it was written" in capsys.readouterr().err
+        assert f"{run}/manifest.json: changed since it was written" in complaint(capsys, *command)
     with pytest.raises(InvalidInputError, match=r"manifest.json: changed"):
         log_run(run)
 
@@ -179,8 +179,9 @@ def test_a_folder_in_place_of_the_database_of_mlflow_is_named(
     sweep: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (sweep / "mlflow.db").mkdir()
-    assert main(["log", str(sweep)]) == 1
-    assert f"mlflow.db: {sweep}/mlflow.db is not a file; the results are kept" in capsys.readouterr().err
+    assert f"mlflow.db: {sweep}/mlflow.db is not a file; the results are kept" in complaint(
+        capsys, "log", str(sweep), code=1
+    )
 
 
 @pytest.mark.slow
@@ -234,8 +235,7 @@ def test_a_copied_sweep_is_logged_where_it_is_now(sweep: Path, capsys: pytest.Ca
     pages = [copy.with_name("before.html"), copy.with_name("after.html")]
     assert main(["report", str(copy), "-o", str(pages[0])]) == 0
     capsys.readouterr()
-    assert main(["log", str(copy), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = answer(capsys, "log", str(copy))
     assert told["moved_from"] == (sweep / "mlartifacts").as_uri()
     assert (told["created"], told["present"]) == (0, 3)
     client = MlflowClient(tracking_uri=f"sqlite:///{copy}/mlflow.db")
@@ -248,8 +248,7 @@ def test_a_copied_sweep_is_logged_where_it_is_now(sweep: Path, capsys: pytest.Ca
         listed = client.list_artifacts(run.info.run_id)
         assert "summary.json" in {file.path for file in listed}
         assert run.data.tags[DIRECTORY_TAG].startswith(str(copy))
-    assert main(["log", str(copy), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["moved_from"] is None
+    assert answer(capsys, "log", str(copy))["moved_from"] is None
     assert main(["report", str(copy), "-o", str(pages[1])]) == 0
     assert pages[0].read_bytes() == pages[1].read_bytes()
 

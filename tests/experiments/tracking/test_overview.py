@@ -22,6 +22,7 @@ from ray_sim.experiments.tracking.views import (
     VIEW_TAG,
 )
 from ray_sim.model.errors import InvalidInputError
+from tests.command_line import complaint
 from tests.stored_sweeps import WORKLOAD_SHA256, numbered, scaled, scenarios, store_sweep
 from tests.sweeps import logged_experiment, logged_runs, prepared_page
 
@@ -210,7 +211,8 @@ def test_different_runs_under_one_label_have_the_names_of_their_directories(
 def test_several_sweeps_need_the_name_of_an_experiment(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["log", str(tmp_path / "a"), str(tmp_path / "b")]) == 2
-    assert "2 sweeps for one experiment; name it with --experiment" in capsys.readouterr().err
+    assert "2 sweeps for one experiment; name it with --experiment" in complaint(
+        capsys, "log", str(tmp_path / "a"), str(tmp_path / "b")
+    )
     with pytest.raises(InvalidInputError, match="not the results of a sweep"):
         log_stores([tmp_path / "a"], "x")

@@ -1,0 +1,70 @@
+"""The command info, on clusters, workloads and runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ray_sim.cli import main
+from tests.command_line import RAY_SIM, WEEK, answer, complaint
+from tests.conftest import REPOSITORY
+
+
+def test_info_knows_a_cluster_and_a_run(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(capsys, "info", "small.yaml")["servers"] == 2
+    answer(capsys, "run", *WEEK, "-o", "fifo")
+    told = answer(capsys, "info", "fifo")
+    assert told["summary"] == json.loads(Path("fifo/summary.json").read_text())
+    assert main(["info", "fifo"]) == 0
+    assert "JCT s, mean" in capsys.readouterr().out
+
+
+def test_info_deals_out_the_blocks_of_models(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    profile = ["--profile", "optimus_nine_models", "--seed", "1"]
+    answer(capsys, "enrich", "week.parquet", "-o", "nine.parquet", *profile)
+    assert "blocks" in answer(capsys, "info", "nine.parquet", "--blocks", "10")
+    assert main(["info", "nine.parquet", "--blocks", "10"]) == 0
+    assert "blocks of resnet-50" in capsys.readouterr().out
+    assert "week.parquet has no column blocks" in complaint(capsys, "info", "week.parquet", "--blocks", "2")
+    assert "only with a workload" in complaint(capsys, "info", "small.yaml", "--blocks", "2")
+
+
+def test_info_names_what_each_system_reads_ignores_and_lacks(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["info", "week.parquet", "--views"]) == 0
+    told = capsys.readouterr().out
+    assert "lacks value, outlook; filled by --profile common or announced" in told
+    answer(capsys, "enrich", "week.parquet", "-o", "training.parquet", "--profile", "common")
+    views = answer(capsys, "info", "training.parquet", "--views")["views"]
+    assert {view["name"]: view["missing"] for view in views} == {
+        name: []
+        for name in ("rigid", "placement", "optimus", "interference", "pd_ors", "a_online", "announced")
+    }
+    assert "only with a workload" in complaint(capsys, "info", "small.yaml", "--views")
+
+
+@pytest.mark.slow
+def test_info_warns_of_jobs_that_must_wait_and_draws_for_any_terminal(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("jobs.csv").write_text("submit_s,duration_s,num_gpus\n0,9000,8\n3600,9000,8\n7200,3600,16\n")
+    answer(capsys, "convert", "csv", "jobs.csv", "-o", "jobs.parquet")
+    told = answer(capsys, "info", "jobs.parquet", "-c", "small.yaml")
+    # The jobs of 8 GPUs can do 2 h and 1 h before the last, on 8 GPUs in 2 h; the job of 16 never fits.
+    assert told["load"]["whole"]["resources"]["gpu"]["offered_load"] == 1.5
+    assert told["load"]["whole"]["never_fit"] == 1
+    assert len(told["warnings"]) == 2
+    ended = subprocess.run(
+        [*RAY_SIM, "info", str(desk / "jobs.parquet"), "-c", str(desk / "small.yaml")],
+        capture_output=True,
+        check=True,
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert b"warning: cluster small: offered load 1.50 (gpu), so some job waits" in ended.stderr
+    assert b"########" in ended.stdout
