@@ -14,7 +14,6 @@ pytest.importorskip("gymnasium", reason="gymnasium is not installed: pip install
 from ray_sim.environments import Episode, PlacementEnv
 from ray_sim.learning.collection import Collection, Guide, LocalCollectors, Unit
 from ray_sim.learning.trainer import Setting, Trainer
-from ray_sim.learning.update import TrainingDivergedError
 from ray_sim.policies.harmony.architecture import Architecture, Form
 from tests.harmony_states import network_of
 from tests.learning.small_training import parsed
@@ -158,24 +157,3 @@ def test_actions_are_learned_in_order_of_time_once_their_interval_has_ended(tmp_
     first = setting.collection.collect(Unit(0, 0), Guide(Trainer(setting).parameters()))
     learned = trained(setting).state()["learner.replay.action"]
     assert learned.tolist() == first.steps.action[: 2 * TASKS].ravel().tolist()
-
-
-def test_a_loss_that_is_not_finite_stops_training_and_keeps_the_networks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    setting = setting_of(tmp_path, Form.SHARED, rounds=2)
-    trainer, collectors = Trainer(setting), LocalCollectors(setting.collection)
-    trainer.do_round(collectors)
-    kept = networks(trainer)
-    monkeypatch.setattr(
-        "ray_sim.learning.trainer.rewards", lambda steps, *given: np.full(steps.progress.shape, 1e300)
-    )
-    with pytest.raises(TrainingDivergedError, match=r"training: step 8: .* is not finite; .* learning_rate"):
-        trainer.do_round(collectors)
-    assert networks(trainer) == kept
-
-
-def networks(trainer: Trainer) -> dict[str, bytes]:
-    """Weights of both networks, and moments of Adam."""
-    parts = ("learner.policy", "learner.value")
-    return {name: array.tobytes() for name, array in trainer.state().items() if name.startswith(parts)}

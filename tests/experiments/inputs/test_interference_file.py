@@ -1,24 +1,19 @@
-"""Interference profiles and slow links from files: what is read, and every fault by name."""
+"""Interference profiles from files: what is read, and every fault by name."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from ray_sim.experiments.inputs.interference_file import load_interference
-from ray_sim.experiments.inputs.server_changes import Spans, draw_links, read_links, write_links
-from ray_sim.experiments.inputs.server_files import ServerFiles, split_world, with_server_files
+from ray_sim.experiments.inputs.server_files import ServerFiles, split_world
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.model.errors import (
-    InvalidClusterError,
     InvalidInputError,
-    InvalidScenarioError,
     UnknownNameError,
 )
 from ray_sim.model.interference import MOST_TASKS, PARTS
-from tests.worlds import cluster_of
 
 TWO = """
 name: two
@@ -105,44 +100,3 @@ def test_the_content_of_files_is_part_of_the_identity_of_servers(tmp_path: Path)
 def test_worlds_name_files_apart_from_the_engines_parameters() -> None:
     given = {"interference": "harmony_types", "slot_s": 60.0, "links": None}
     assert split_world(given) == ({"slot_s": 60.0}, ServerFiles(interference="harmony_types"))
-
-
-def test_drawn_links_come_back_from_their_file(tmp_path: Path) -> None:
-    servers = cluster_of([4, 4])
-    drawn = draw_links(servers, Spans(1000.0, 100.0, 0.0, 20_000.0), 0.25, seed=3)
-    write_links(tmp_path / "links.csv", servers, drawn)
-    read = with_server_files(servers, ServerFiles(links=str(tmp_path / "links.csv"))).links
-    assert read is not None
-    for column in ("time_us", "server", "bandwidth"):
-        assert np.array_equal(getattr(read, column), getattr(drawn, column))
-    # Some twenty spans a server, each a slow begin and a nominal end; the streams of servers differ.
-    for server in (0, 1):
-        own = drawn.bandwidth[drawn.server == server]
-        assert own[::2].tolist() == [0.25] * (len(own) // 2)
-        assert own[1::2].tolist() == [1.0] * (len(own) // 2)
-    assert 20 <= len(drawn) // 2 <= 60
-
-
-@pytest.mark.parametrize(
-    ("line", "fault"),
-    [
-        ("5,s0,0", "line 2: bandwidth: must be a number from 1e-06 to 1, got '0'"),
-        ("5,s0,1.5", "bandwidth: must be a number"),
-        ("5,s0,nan", "bandwidth: must be a number"),
-        ("5,nobody,0.5", "server: the cluster has no 'nobody'"),
-        ("-1,s0,0.5", "time_s: must be a number from 0"),
-        ("5,s0", "line 2: has not 3 cells"),
-    ],
-)
-def test_faults_of_links_are_named_by_line(tmp_path: Path, line: str, fault: str) -> None:
-    path = written(tmp_path, f"time_s,server,bandwidth\n{line}\n", "links.csv")
-    with pytest.raises(InvalidClusterError, match=r"links\.csv") as failure:
-        read_links(path, cluster_of([4]))
-    assert fault in str(failure.value)
-
-
-def test_bandwidths_that_cannot_be_drawn_are_refused() -> None:
-    with pytest.raises(InvalidScenarioError, match=r"--bandwidth: must be from 1e-06 to 1, got 2"):
-        draw_links(cluster_of([4]), Spans(10, 10, 0, 100), 2.0, seed=0)
-    with pytest.raises(InvalidScenarioError, match=r"--every-s: must be above 0"):
-        draw_links(cluster_of([4]), Spans(0, 10, 0, 100), 0.5, seed=0)

@@ -1,4 +1,4 @@
-"""Availability tables: read exactly, refused by line, drawn with the right means, replayed the same."""
+"""Availability and links of servers: read exactly, refused by line, drawn with the right means."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ import pytest
 
 from ray_sim import simulate
 from ray_sim.cli import main
-from ray_sim.experiments.inputs.server_changes import draw_failures, read_availability, write_failures
+from ray_sim.experiments.inputs.server_changes import (
+    Spans,
+    draw_failures,
+    draw_links,
+    read_availability,
+    read_links,
+    write_failures,
+    write_links,
+)
+from ray_sim.experiments.inputs.server_files import ServerFiles, with_server_files
 from ray_sim.model.errors import InvalidClusterError, InvalidScenarioError
 from tests.command_line import complaint
 from tests.worlds import cluster_of
@@ -185,3 +194,45 @@ def test_more_failures_than_can_be_drawn_are_refused() -> None:
     # 1 server, 2^36 s / (1 s + 1 s): 3.4e10 failures, spans without the server.
     with pytest.raises(InvalidScenarioError, match=r"--mtbf-s 1 --repair-s 1: about 3\.44e\+10 spans"):
         draw_failures(cluster_of([1]), 1, 1, 0, 2**36, seed=0)
+
+
+def test_drawn_links_come_back_from_their_file(tmp_path: Path) -> None:
+    servers = cluster_of([4, 4])
+    drawn = draw_links(servers, Spans(1000.0, 100.0, 0.0, 20_000.0), 0.25, seed=3)
+    write_links(tmp_path / "links.csv", servers, drawn)
+    read = with_server_files(servers, ServerFiles(links=str(tmp_path / "links.csv"))).links
+    assert read is not None
+    for column in ("time_us", "server", "bandwidth"):
+        assert np.array_equal(getattr(read, column), getattr(drawn, column))
+    # Some twenty spans a server, each a slow begin and a nominal end; the streams of servers differ.
+    for server in (0, 1):
+        own = drawn.bandwidth[drawn.server == server]
+        assert own[::2].tolist() == [0.25] * (len(own) // 2)
+        assert own[1::2].tolist() == [1.0] * (len(own) // 2)
+    assert 20 <= len(drawn) // 2 <= 60
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("5,s0,0", "line 2: bandwidth: must be a number from 1e-06 to 1, got '0'"),
+        ("5,s0,1.5", "bandwidth: must be a number"),
+        ("5,s0,nan", "bandwidth: must be a number"),
+        ("5,nobody,0.5", "server: the cluster has no 'nobody'"),
+        ("-1,s0,0.5", "time_s: must be a number from 0"),
+        ("5,s0", "line 2: has not 3 cells"),
+    ],
+)
+def test_faults_of_links_are_named_by_line(tmp_path: Path, line: str, fault: str) -> None:
+    path = tmp_path / "links.csv"
+    path.write_text(f"time_s,server,bandwidth\n{line}\n")
+    with pytest.raises(InvalidClusterError, match=r"links\.csv") as failure:
+        read_links(path, cluster_of([4]))
+    assert fault in str(failure.value)
+
+
+def test_bandwidths_that_cannot_be_drawn_are_refused() -> None:
+    with pytest.raises(InvalidScenarioError, match=r"--bandwidth: must be from 1e-06 to 1, got 2"):
+        draw_links(cluster_of([4]), Spans(10, 10, 0, 100), 2.0, seed=0)
+    with pytest.raises(InvalidScenarioError, match=r"--every-s: must be above 0"):
+        draw_links(cluster_of([4]), Spans(0, 10, 0, 100), 0.5, seed=0)
