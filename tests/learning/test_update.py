@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.learning.baseline import MovingAverage
+from ray_sim.learning.update import MovingAverage
 
 
 def test_a_moving_average_by_hand() -> None:
