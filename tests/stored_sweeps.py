@@ -11,6 +11,7 @@ from ray_sim.experiments.scenario import Scenario
 from ray_sim.experiments.sweep_entries import Detail, Entry
 from ray_sim.model.result import RunResult
 from tests.results_by_hand import three_jobs
+from tests.stored_by_hand import manifest
 
 WORKLOAD_SHA256 = "0123456789abcdef" * 4
 
@@ -75,21 +76,17 @@ def numbered(found: Iterable[Scenario], begin: int = 0) -> dict[Entry, Scenario]
 
 
 def _manifest(entry: Entry, scenario: Scenario) -> dict[str, object]:
-    return {
-        "content_hash": entry.content_hash,
-        "scenario_hash": entry.scenario_hash,
-        "code": {"code_sha256": "0" * 64, "policy_source_sha256": None},
-        "versions": {"python": "3.11"},
-        "inputs": {
+    return manifest(
+        entry.content_hash,
+        scenario.policy,
+        inputs={
             "workload": scenario.workload.plain(),
             "workload_sha256": WORKLOAD_SHA256,
             "cluster": scenario.cluster,
             "cluster_sha256": "c" * 64,
         },
-        "policy": scenario.policy,
-        "parameters": scenario.params,
-        "world": scenario.world,
-        "trim": None,
-        "partition": scenario.partition,
-        "seed": entry.seed,
-    }
+        parameters=scenario.params,
+        world=scenario.world,
+        partition=scenario.partition,
+        seed=entry.seed,
+    )

@@ -20,7 +20,6 @@ from ray_sim.experiments.report import write_report
 from ray_sim.experiments.results.result_directories import write_files
 from ray_sim.experiments.results.result_files import check_result, encode_result, json_bytes, read_summary
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
-from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.experiments.tracking.experiment import DIRECTORY_TAG, HASH_TAG
 from ray_sim.experiments.tracking.log import log_run
 from ray_sim.model.errors import InvalidInputError
@@ -28,7 +27,7 @@ from ray_sim.model.streams import Streams
 from tests.command_line import answer, complaint
 from tests.proofs import instances
 from tests.results_by_hand import three_jobs
-from tests.stored_by_hand import manifest
+from tests.stored_by_hand import manifest, store_run, store_sweep
 
 READ_BY_INFO = {
     "manifest.json",
@@ -44,33 +43,18 @@ COMPARED_OF_A_SWEEP = {"sweep.json", "failures.json", "manifest.json", "summary.
 SHOWN_OF_A_SWEEP = COMPARED_OF_A_SWEEP | {"timeline.parquet"}
 
 
-def _files(digit: str, policy: str, last_jct_s: float) -> dict[str, bytes]:
-    return encode_result(three_jobs(last_jct_s), manifest(digit * 64, policy))
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    write_files(tmp_path / "run", _files("a", "fifo", 40.0))
-    write_files(tmp_path / "other", _files("b", "sjf", 30.0))
-    return tmp_path / "run"
+    """The directory of a run, beside that of another."""
+    write_files(tmp_path / "other", encode_result(three_jobs(30.0), manifest("cd" * 32, "sjf")))
+    return store_run(tmp_path / "run")
 
 
 @pytest.fixture
 def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Results of a sweep of two policies done, one failed, one not yet run."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)  # a fixture of the session may have set it
-    entries = [
-        Entry(digit * 64, "week", "edge", "", policy, 0, digit * 64) for digit, policy in _POLICIES.items()
-    ]
-    store = ResultStore(tmp_path / "sweep")
-    with store.writing("demo"):
-        store.write_plan("demo", entries)
-        for entry, last_jct_s in zip(entries[:2], (40.0, 30.0), strict=True):
-            store.put(entry.content_hash, _files(entry.content_hash[0], entry.policy, last_jct_s))
-        store.write_failures([ConfigurationOutcome(entries[2], "ZeroDivisionError: no luck")])
-    return tmp_path / "sweep"
-
-
-_POLICIES = {"a": "fifo", "b": "sjf", "c": "mine:Broken"}
+    return store_sweep(tmp_path / "sweep")
 
 
 def _damages(sound: bytes, name: str, flips: int) -> Iterator[bytes]:
@@ -127,7 +111,7 @@ def _outcomes(store: ResultStore) -> list[ConfigurationOutcome]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["sweep.json", "failures.json", *(f"runs/{'a' * 16}/{name}" for name in sorted(READ_BY_INFO))]
+    "name", ["sweep.json", "failures.json", *(f"runs/{'ab' * 8}/{name}" for name in sorted(READ_BY_INFO))]
 )
 def test_no_changed_byte_of_a_sweep_is_believed(sweep: Path, name: str) -> None:
     file = sweep / name
@@ -153,7 +137,7 @@ def test_no_changed_byte_of_a_sweep_is_believed(sweep: Path, name: str) -> None:
 
 
 def test_the_commands_name_the_file(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (run / "manifest.json").write_bytes((run / "manifest.json").read_bytes().replace(b'"fifo"', b'"fifa"'))
+    (run / "manifest.json").write_bytes((run / "manifest.json").read_bytes().replace(b'"las"', b'"lax"'))
     for command in (["info", str(run)], ["log", str(run)], ["diff", str(run), str(run)]):
         assert f"{run}/manifest.json: changed since it was written" in complaint(capsys, *command)
     with pytest.raises(InvalidInputError, match=r"manifest.json: changed"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from ray_sim.experiments.results.stored_runs import SOURCE, differing_versions, 
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.metrics import Trim
+from tests import stored_by_hand
 from tests.results_by_hand import three_jobs
 
 INPUTS = {
@@ -37,22 +38,15 @@ def manifest(
     **given: object,
 ) -> dict[str, object]:
     """What says where a run comes from, with a hash that differs as its parts do."""
-    content: dict[str, object] = {"inputs": {**INPUTS, **(inputs or {})}, "policy": policy}
-    content |= {
-        "parameters": dict(params or {}),
-        "world": {},
-        "partition": "none",
-        "trim": None,
-        "seed": None,
-    }
-    content |= given
-    return {
-        **content,
-        "content_hash": _sha256([content, version]),
-        "scenario_hash": _sha256(content),
-        "code": {"code_sha256": _sha256(version), "policy_source_sha256": None},
-        "versions": {"numpy": "2.0", **dict(versions or {})},
-    }
+    own = {"inputs": {**INPUTS, **(inputs or {})}, "parameters": dict(params or {}), "seed": None, **given}
+    return stored_by_hand.manifest(
+        _sha256([policy, own, version]),
+        policy,
+        **own,
+        scenario_hash=_sha256([policy, own]),
+        code={"code_sha256": _sha256(version), "policy_source_sha256": None},
+        versions={"numpy": "2.0", **dict(versions or {})},
+    )
 
 
 def _sha256(content: object) -> str:
@@ -68,6 +62,14 @@ def _entry(about: dict[str, object], policy: str = "fifo", seed: int | None = No
     return Entry(
         str(about["content_hash"]), "week/days", "small.yaml", "", policy, seed, str(about["scenario_hash"])
     )
+
+
+def _planned(root: Path, entries: Sequence[Entry]) -> ResultStore:
+    """A store of these runs, of which none is done."""
+    (root / "runs").mkdir(parents=True)
+    store = ResultStore(root)
+    store.write_plan("study", entries)
+    return store
 
 
 def test_a_single_run_has_the_labels_a_sweep_would_give_it(tmp_path: Path) -> None:
@@ -104,9 +106,7 @@ def test_a_run_found_twice_counts_once(tmp_path: Path) -> None:
 def test_failed_and_missing_configurations_are_told_unless_another_source_has_them(tmp_path: Path) -> None:
     abouts = [manifest(seed=seed) for seed in range(4)]
     entries = [_entry(about, seed=seed) for seed, about in enumerate(abouts)]
-    store = ResultStore(tmp_path / "sweep")
-    (tmp_path / "sweep" / "runs").mkdir(parents=True)
-    store.write_plan("study", entries)
+    store = _planned(tmp_path / "sweep", entries)
     store.put(entries[0].content_hash, encode_result(three_jobs(), abouts[0]))
     store.write_failures([ConfigurationOutcome(entries[1], "no luck")])
     runs, missing = find_runs([str(tmp_path / "sweep"), _run(tmp_path / "third", abouts[3])])
@@ -127,9 +127,7 @@ def test_runs_of_policies_with_worlds_of_their_own_stand_in_the_place_of_their_s
         replace(_entry(about, policy), setting="here", shared_world=text if owns[policy] else None)
         for policy, about in abouts.items()
     ]
-    store = ResultStore(tmp_path / "sweep")
-    (tmp_path / "sweep" / "runs").mkdir(parents=True)
-    store.write_plan("study", entries)
+    store = _planned(tmp_path / "sweep", entries)
     for about in abouts.values():
         store.put(str(about["content_hash"]), encode_result(three_jobs(), about))
     runs, _ = find_runs([str(tmp_path / "sweep")])
@@ -178,10 +176,8 @@ def test_a_policy_whose_code_has_changed_is_named_by_where_its_results_are(tmp_p
 
 
 def test_parameters_in_another_order_are_the_same_policy(tmp_path: Path) -> None:
-    store = ResultStore(tmp_path / "sweep")
-    (tmp_path / "sweep" / "runs").mkdir(parents=True)
     about, later = (manifest("las", {"placement": "pooled", "knob": 2}, seed=seed) for seed in (0, 1))
-    store.write_plan("study", [_entry(about, "las(placement=pooled, knob=2)", 0)])
+    store = _planned(tmp_path / "sweep", [_entry(about, "las(placement=pooled, knob=2)", 0)])
     store.put(str(about["content_hash"]), encode_result(three_jobs(), about))
     # A manifest has its keys sorted, a sweep file as they were written.
     runs, _ = find_runs([str(tmp_path / "sweep"), _run(tmp_path / "run", later)])
