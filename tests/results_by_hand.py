@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -10,6 +11,10 @@ import polars as pl
 from ray_sim.model.distribution import Distribution
 from ray_sim.model.figures.announced import AnnouncedFigures, WelfareFigures
 from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, RunResult, Summary
+from ray_sim.reports.tables import RunRow
+
+PLACE = ("week", "edge", "")
+"""Workload, cluster and variant of runs that are put side by side."""
 
 
 def announced_figures(welfare: float, bound: float) -> AnnouncedFigures:
@@ -99,3 +104,12 @@ def three_jobs(last_jct_s: float = 40.0) -> RunResult:
     absent = dict.fromkeys(each.name for each in fields(Summary) if each.default is MISSING)
     summary = Summary(**{**absent, **figures})
     return RunResult(jobs, events, timeline, summary, loop="compiled")
+
+
+def run_rows(lasts: Mapping[str, Sequence[float]], place: tuple[str, str, str] = PLACE) -> list[RunRow]:
+    """By policy a run of `three_jobs` per seed from 0 on; its mean JCT is (10 + last) / 2."""
+    return [
+        RunRow(*place, policy, seed, three_jobs(last).summary)
+        for policy, each in lasts.items()
+        for seed, last in enumerate(each)
+    ]

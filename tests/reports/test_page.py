@@ -20,9 +20,8 @@ from ray_sim.reports.page import Cell, Page, Section, Table, frame_table, render
 from ray_sim.reports.run_report import run_page
 from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, PlaceData, sweep_page
 from ray_sim.reports.tables import RunRow, best_value
-from tests.results_by_hand import three_jobs
+from tests.results_by_hand import PLACE, run_rows, three_jobs
 
-PLACE = ("week", "edge", "")
 HOSTILE = "<script>alert('$a$')</script>"
 
 
@@ -63,7 +62,7 @@ def _run() -> Page:
 
 
 def _sweep(*policies: str, failed: str = "broken", error: str = "ZeroDivisionError: no luck") -> Page:
-    rows = [RunRow(*PLACE, policy, 0, three_jobs(40.0 + n).summary) for n, policy in enumerate(policies)]
+    rows = run_rows({policy: [40.0 + n] for n, policy in enumerate(policies)})
     jct_s = {policy: np.array([10.0, 40.0 + n]) for n, policy in enumerate(policies)}
     places = [(PLACE, PlaceData(jct_s))] if policies else []
     lines: list[tuple[object, ...]] = [

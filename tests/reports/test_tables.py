@@ -8,11 +8,11 @@ import pytest
 
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.reports.tables import RunRow, best_value, run_table, sweep_headings, sweep_table
-from tests.results_by_hand import announced_figures, three_jobs
+from tests.results_by_hand import PLACE, announced_figures, three_jobs
 
 
 def _row(policy: str, seed: int | None, last_jct_s: float) -> RunRow:
-    return RunRow("week", "edge", "", policy, seed, three_jobs(last_jct_s).summary)
+    return RunRow(*PLACE, policy, seed, three_jobs(last_jct_s).summary)
 
 
 def test_the_sweep_table_averages_over_seeds_and_keeps_the_order_of_appearance() -> None:
@@ -33,7 +33,7 @@ def test_a_run_that_earns_next_to_nothing_does_not_drown_the_others_in_the_gap_o
             u1=8, u2=8, u3=8, bound=8, gap=None, hopeful=2, hopeless=0, optimum=6, optimum_bound=6
         )
         summary = replace(three_jobs().summary, utility=utility, utility_certificate=found)
-        return RunRow("week", "edge", "", policy, seed, summary)
+        return RunRow(*PLACE, policy, seed, summary)
 
     table = sweep_table([row("drf", 0, 4.0), row("drf", 1, 1e-9), row("fifo", 0, 0.0), row("fifo", 1, 0.0)])
     assert table["utility_certificate.gap"].to_list() == [pytest.approx(3), None]
@@ -42,7 +42,7 @@ def test_a_run_that_earns_next_to_nothing_does_not_drown_the_others_in_the_gap_o
 
 def _announced(policy: str, welfare: float, bound: float) -> RunRow:
     summary = replace(three_jobs().summary, figures=announced_figures(welfare, bound))
-    return RunRow("week", "edge", "", policy, None, summary)
+    return RunRow(*PLACE, policy, None, summary)
 
 
 def test_runs_of_announced_jobs_show_their_welfare_and_what_it_is_of_the_bound() -> None:
