@@ -18,9 +18,8 @@ from ray_sim.learning.loss import (
     value_losses,
 )
 from ray_sim.learning.networks import Network, new_policy, new_value, states_of
-from ray_sim.learning.observations import ENTRIES, Observations
 from ray_sim.learning.pytorch import Tensor, one_thread, torch
-from ray_sim.learning.replay import Replay, ReplayBatch
+from ray_sim.learning.replay import ENTRIES, Observations, Replay, ReplayBatch
 from ray_sim.learning.training_config import Importance, TrainingConfig
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.streams import Streams

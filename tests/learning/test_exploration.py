@@ -8,7 +8,7 @@ import numpy as np
 
 from ray_sim.agents.features import ACTION_MASK
 from ray_sim.learning.exploration import explore, rule_actions, together_actions
-from ray_sim.learning.observations import Observations
+from ray_sim.learning.replay import Observations
 
 CAPACITY = np.array([[1.0, 1.0], [1.0, 0.5], [1.0, 0.0]])
 """Three servers; the last one has no second resource."""
