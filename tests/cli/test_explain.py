@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from ray_sim.experiments.explain import run_facts
 from ray_sim.experiments.results.result_files import read_result
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.core.room_over_time import NO_RULE
-from tests.command_line import WEEK, answer, complaint
+from tests.command_line import WEEK, answer, complaint, process
 from tests.conftest import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
@@ -80,7 +78,7 @@ def test_nothing_is_assumed_of_a_policy_whose_file_has_changed(
     source = (DOCS / "examples" / "least_work_first.py").read_text()
     Path("least.py").write_text(source)
     options = [*WEEK, "--policy", "least:LeastWorkFirst", "-o"]
-    subprocess.run([sys.executable, "-m", "ray_sim.cli", "run", *options, "before"], check=True)
+    process("run", *options, "before")
     Path("least.py").write_text(f"{source}\n# another file\n")
     answer(capsys, "run", *options, "after")
     rules = {name: run_facts(Path(name), read_result(Path(name))).rule for name in ("before", "after")}

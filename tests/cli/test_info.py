@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from ray_sim.cli import main
-from tests.command_line import RAY_SIM, WEEK, answer, complaint
-from tests.conftest import REPOSITORY
+from tests.command_line import WEEK, answer, complaint, process
 
 
 def test_info_knows_a_cluster_and_a_run(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,12 +56,6 @@ def test_info_warns_of_jobs_that_must_wait_and_draws_for_any_terminal(
     assert told["load"]["whole"]["resources"]["gpu"]["offered_load"] == 1.5
     assert told["load"]["whole"]["never_fit"] == 1
     assert len(told["warnings"]) == 2
-    ended = subprocess.run(
-        [*RAY_SIM, "info", str(desk / "jobs.parquet"), "-c", str(desk / "small.yaml")],
-        capture_output=True,
-        check=True,
-        cwd=REPOSITORY,
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-    )
-    assert b"warning: cluster small: offered load 1.50 (gpu), so some job waits" in ended.stderr
-    assert b"########" in ended.stdout
+    ended = process("info", "jobs.parquet", "-c", "small.yaml", PYTHONIOENCODING="ascii")
+    assert "warning: cluster small: offered load 1.50 (gpu), so some job waits" in ended.stderr
+    assert "########" in ended.stdout

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 
 import pytest
 
@@ -18,7 +16,7 @@ from ray_sim.experiments.inputs.cluster_file import bundled_clusters
 from ray_sim.experiments.inputs.server_files import WORLD
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import resolve
-from tests.command_line import RAY_SIM, answer, complaint
+from tests.command_line import answer, complaint, process
 from tests.conftest import REPOSITORY
 from workloads.formats.registry import FORMATS
 
@@ -100,8 +98,7 @@ def test_every_format_is_listed_with_a_page_that_exists(capsys: pytest.CaptureFi
 
 @pytest.mark.slow
 def test_a_shell_completes_the_names_of_commands() -> None:
-    asked = {"_RAY_SIM_COMPLETE": "complete_bash", "COMP_WORDS": "ray-sim cl", "COMP_CWORD": "1"}
-    ended = subprocess.run(RAY_SIM, env={**os.environ, **asked}, capture_output=True, text=True, check=False)
+    ended = process(_RAY_SIM_COMPLETE="complete_bash", COMP_WORDS="ray-sim cl", COMP_CWORD="1")
     assert ended.stdout.split() == ["clusters"]
 
 

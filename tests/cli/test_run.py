@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -12,7 +9,7 @@ import pytest
 
 from ray_sim.cli import main
 from ray_sim.kernels.compile import COMPILING
-from tests.command_line import WEEK, answer, complaint
+from tests.command_line import WEEK, answer, complaint, process
 from workloads.store import write_workload
 from workloads.synthetic.synth import synth
 
@@ -154,16 +151,10 @@ def test_a_command_says_that_it_compiles_before_it_does(desk: Path, command: str
     # The policy is refused when the world is set up, for which the first kernels are compiled.
     write_workload(*synth("philly", 5, 1), Path("w.parquet"))
     Path("s.yaml").write_text(SWEEP)
-    ended = subprocess.run(
-        [sys.executable, "-m", "ray_sim.cli", *command.split()],
-        env=os.environ | {"NUMBA_CACHE_DIR": str(desk / "cache")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = process(*command.split(), code=2, NUMBA_CACHE_DIR=str(desk / "cache"))
     # On a busy machine a command has said already that it is at work.
     first, *rest = [line for line in ended.stderr.splitlines() if " so far)" not in line]
-    assert (ended.returncode, first) == (2, COMPILING)
+    assert first == COMPILING
     assert "policy a_online is for chunked jobs" in "".join(rest)
 
 

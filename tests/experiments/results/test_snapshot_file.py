@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from ray_sim.experiments.run_identity import HashedInputs, RunIdentity
 from ray_sim.experiments.scenario import Scenario
 from ray_sim.model.errors import InvalidInputError, RaySimError, RunStoppedError
 from ray_sim.model.streams import Streams
-from tests.conftest import REPOSITORY
+from tests.command_line import RAY_SIM, environment
 from tests.patience import until
 from tests.proofs import instances
 from workloads.store import write_workload
@@ -68,10 +67,9 @@ def command(*options: str) -> list[str]:
 
 
 def start(*options: str) -> subprocess.Popen[str]:
-    path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
-        [sys.executable, "-m", "ray_sim.cli", *command(*options)],
-        env={**os.environ, "PYTHONPATH": path},
+        [*RAY_SIM, *command(*options)],
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
