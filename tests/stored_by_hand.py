@@ -11,7 +11,8 @@ from ray_sim.experiments.sweep_entries import Entry
 from tests.results_by_hand import three_jobs
 
 
-def manifest(content_hash: str, policy: str) -> dict[str, object]:
+def manifest(content_hash: str, policy: str, **given: object) -> dict[str, object]:
+    """What says where a run comes from; ``given`` replaces entries."""
     return {
         "content_hash": content_hash,
         "scenario_hash": content_hash,
@@ -30,6 +31,7 @@ def manifest(content_hash: str, policy: str) -> dict[str, object]:
         "seed": 0,
         "versions": {"ray_sim": "0.1.0"},
         "jobs": {"read": 3, "replayed": 3},
+        **given,
     }
 
 

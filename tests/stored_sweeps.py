@@ -11,6 +11,7 @@ from ray_sim.experiments.scenario import Scenario
 from ray_sim.experiments.sweep_entries import Detail, Entry
 from ray_sim.model.result import RunResult
 from tests.results_by_hand import three_jobs
+from tests.stored_by_hand import manifest
 
 WORKLOAD_SHA256 = "0123456789abcdef" * 4
 
@@ -56,10 +57,9 @@ def store_sweep(
     with store.writing(name):
         store.write_plan(name, entries, detail)
         for index, (entry, scenario) in enumerate(entries.items()):
-            manifest = _manifest(entry, scenario)
             result = three_jobs(first_s + index) if results is None else results[index]
             if result is not None:
-                store.put(entry.content_hash, encode_result(result, manifest))
+                store.put(entry.content_hash, encode_result(result, _manifest(entry, scenario)))
     return store
 
 
@@ -67,14 +67,7 @@ def store_results(root: Path, name: str, results: Mapping[str, Sequence[RunResul
     """Store results by policy and, in their order, seed; None is a run that is missing."""
     found = [each for policy, runs in results.items() for each in scenarios([policy], len(runs))]
     flat = [result for runs in results.values() for result in runs]
-    entries = numbered(found)
-    store = ResultStore(root)
-    with store.writing(name):
-        store.write_plan(name, entries, "numbers")
-        for (entry, scenario), result in zip(entries.items(), flat, strict=True):
-            if result is not None:
-                store.put(entry.content_hash, encode_result(result, _manifest(entry, scenario)))
-    return store
+    return store_sweep(root, name, numbered(found), results=flat)
 
 
 def numbered(found: Iterable[Scenario], begin: int = 0) -> dict[Entry, Scenario]:
@@ -83,21 +76,17 @@ def numbered(found: Iterable[Scenario], begin: int = 0) -> dict[Entry, Scenario]
 
 
 def _manifest(entry: Entry, scenario: Scenario) -> dict[str, object]:
-    return {
-        "content_hash": entry.content_hash,
-        "scenario_hash": entry.scenario_hash,
-        "code": {"code_sha256": "0" * 64, "policy_source_sha256": None},
-        "versions": {"python": "3.11"},
-        "inputs": {
+    return manifest(
+        entry.content_hash,
+        scenario.policy,
+        inputs={
             "workload": scenario.workload.plain(),
             "workload_sha256": WORKLOAD_SHA256,
             "cluster": scenario.cluster,
             "cluster_sha256": "c" * 64,
         },
-        "policy": scenario.policy,
-        "parameters": scenario.params,
-        "world": scenario.world,
-        "trim": None,
-        "partition": scenario.partition,
-        "seed": entry.seed,
-    }
+        parameters=scenario.params,
+        world=scenario.world,
+        partition=scenario.partition,
+        seed=entry.seed,
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 from mlflow import MlflowClient
-from mlflow.entities import Run
+from mlflow.entities import Experiment, Run
 
 from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results.store import ResultStore
@@ -37,11 +37,22 @@ def run_here(sweep: Sweep, root: Path) -> ResultStore:
     return store
 
 
-def children(experiment: str, client: MlflowClient | None = None) -> list[Run]:
-    client = client or MlflowClient()
-    found = client.get_experiment_by_name(experiment)
+def logged_experiment(client: MlflowClient, name: str) -> Experiment:
+    found = client.get_experiment_by_name(name)
     assert found is not None
-    return [run for run in client.search_runs([found.experiment_id]) if HASH_TAG in run.data.tags]
+    return found
+
+
+def logged_runs(client: MlflowClient, experiment: str, filter_string: str = "") -> list[Run]:
+    """All runs of an experiment of MLflow's."""
+    number = logged_experiment(client, experiment).experiment_id
+    return list(client.search_runs([number], filter_string))
+
+
+def children(experiment: str, client: MlflowClient | None = None) -> list[Run]:
+    """Those that are results, one of each seed."""
+    runs = logged_runs(client or MlflowClient(), experiment)
+    return [run for run in runs if HASH_TAG in run.data.tags]
 
 
 def prepared_page(tag: str) -> dict[str, object]:

@@ -42,7 +42,7 @@ NOT_RUN = {
     "a store of objects elsewhere": ("s3://",),
     "a user's module, which tests/workloads runs": ("json_jobs:jobs",),
     "a user's table; docs/own_csv.md has one": ("jobs.csv",),
-    "an example of `make ui`'s page, which tests/experiments/test_browser.py opens": ("jobs/load.yaml -o",),
+    "an example of `make ui`'s page, which tests/experiments/tracking opens": ("jobs/load.yaml -o",),
 }
 """Commands of these pages that no test runs as they are written: parts of their text by reason."""
 

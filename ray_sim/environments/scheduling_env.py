@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 import gymnasium
@@ -20,7 +20,6 @@ from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
 from ray_sim.environments.episodes import Episodes, ScenarioSource, check_slots, episodes_of
 from ray_sim.environments.rewards import Interval, Reward, interval_between, reward_of
-from ray_sim.environments.spaces import ValidActions
 from ray_sim.kernels.core.arrays import I8
 from ray_sim.model.errors import ForbiddenActionError, InvalidInputError, InvalidScenarioError
 from ray_sim.model.result import RunResult
@@ -266,3 +265,25 @@ def _info(interval: Interval, decisions: int) -> dict[str, Any]:
         "waiting": interval.waiting,
         "running": interval.running,
     }
+
+
+class ValidActions(spaces.Discrete):
+    """Actions 0 to n - 1, of which `sample` without a mask draws one that is valid now.
+
+    Pickled, copied and batched it is a plain `Discrete`.
+    """
+
+    def __init__(self, n: int, mask: Callable[[], I8 | None]) -> None:
+        super().__init__(n)
+        self._mask = mask
+
+    def sample(self, mask: Any = None, probability: Any = None) -> np.int64:
+        """Draw an action; see `gymnasium.spaces.Discrete.sample`."""
+        if mask is None and probability is None:
+            mask = self._mask()
+            if mask is not None and not mask.any():
+                mask = None
+        return super().sample(mask=mask, probability=probability)
+
+    def __reduce__(self) -> tuple[type[spaces.Discrete], tuple[int]]:
+        return spaces.Discrete, (int(self.n),)

@@ -28,6 +28,7 @@ from ray_sim.reports.breakdown import (
     jobs_in_system,
 )
 from ray_sim.reports.compare import (
+    RUNS_SCHEMA,
     GroupComparison,
     compare_policies,
     default_metric,
@@ -39,9 +40,6 @@ from ray_sim.reports.notebook_tables import breakdown_table, comparison_table, j
 from ray_sim.reports.policy_bounds import PolicyBound, policy_bounds
 from ray_sim.reports.statistics import Cover, shortfall
 from workloads.progress import Progress, silent
-
-_VALUES_SCHEMA = {"policy": pl.String, "seed": pl.Int64, "value": pl.Float64, "completed": pl.Int64}
-"""Columns that `compare_policies` reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +238,7 @@ def _values(runs: Iterable[FoundRun], metric: str) -> pl.DataFrame:
         (run.entry.policy, run.entry.seed, run.summary.flat().get(metric, absent), run.summary.completed)
         for run in runs
     ]
-    return pl.DataFrame(rows, schema=_VALUES_SCHEMA, orient="row")
+    return pl.DataFrame(rows, schema=RUNS_SCHEMA, orient="row")
 
 
 def _group(
@@ -332,7 +330,7 @@ def compare_in_memory(
         for label, each in runs.items()
         for seed, run in enumerate(each)
     ]
-    frame = pl.DataFrame(values, schema=_VALUES_SCHEMA, orient="row")
+    frame = pl.DataFrame(values, schema=RUNS_SCHEMA, orient="row")
     comparison = compare_policies(frame, metric, baseline)
     bounds = policy_bounds(((label, run.summary) for label, each in runs.items() for run in each), metric)
     jobs = _job_by_job(runs, comparison.baseline)

@@ -196,8 +196,7 @@ def run_sweep(
     missing = len(entries) - len(outcomes)
     rows = list(store.rows(finished))
     completed = completion_notes(
-        (place_title((row.workload, row.cluster, row.setting)), row.policy, row.seed, row.summary.completed)
-        for row in rows
+        (place_title(row.place), row.policy, row.seed, row.summary.completed) for row in rows
     )
     return SweepReport(
         name=sweep.name,

@@ -13,6 +13,7 @@ from pydantic import Field
 from ray_sim.experiments.run_identity import HashedInputs, RunIdentity
 from ray_sim.experiments.scenario import Scenario, Spec, Value, setting_label
 from ray_sim.reports.statistics import pairs_needed
+from ray_sim.reports.tables import Place
 
 Detail = Literal["full", "numbers"]
 """Detail of each run in MLflow: ``full``, or ``numbers`` for parameters and metrics only."""
@@ -52,10 +53,15 @@ class Entry:
     """World of the sweep, as JSON, where the policy has entries of its own; None where it has none."""
 
     @property
+    def place(self) -> Place:
+        """Where its policy is compared with others."""
+        return self.workload, self.cluster, self.setting
+
+    @property
     def label(self) -> str:
         """Label of the run, e.g. ``week, pool-368, restart_cost_s=30, las(knob=2), seed 1``."""
         seed = "" if self.seed is None else f"seed {self.seed}"
-        return ", ".join(filter(None, [self.workload, self.cluster, self.setting, self.policy, seed]))
+        return ", ".join(filter(None, [*self.place, self.policy, seed]))
 
     @classmethod
     def of(
@@ -124,9 +130,9 @@ def seeds_warning(entries: Iterable[Entry]) -> str | None:
 
     Only places (workload, cluster, setting) with two policies count, one of which depends on its seed.
     """
-    places: dict[tuple[str, str, str], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    places: dict[Place, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for entry in entries:
-        seeds = places[entry.workload, entry.cluster, entry.setting][entry.policy]
+        seeds = places[entry.place][entry.policy]
         if entry.seed is not None:
             seeds.add(entry.seed)
     short = []

@@ -20,6 +20,7 @@ from ray_sim.model.readable import first_and_others, number
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.compare import completion_note, paired_by_seed
 from ray_sim.reports.statistics import ROUNDING, ConfidenceInterval, ValueRange, interval_text, mean_interval
+from ray_sim.reports.tables import Place, place_title
 
 SHOWN = 8
 """Values of an axis that are listed by name."""
@@ -79,10 +80,9 @@ class Standings:
 
     def __init__(self, store: ResultStore, entries: Iterable[Entry]) -> None:
         self._store = store
-        self._places: dict[tuple[str, str, str], dict[str, list[Entry]]] = {}
+        self._places: dict[Place, dict[str, list[Entry]]] = {}
         for entry in entries:
-            place = entry.workload, entry.cluster, entry.setting
-            self._places.setdefault(place, {}).setdefault(entry.policy, []).append(entry)
+            self._places.setdefault(entry.place, {}).setdefault(entry.policy, []).append(entry)
         self._found: dict[str, tuple[float | None, int]] = {}
         """Mean JCT, None where no job completed, and completed jobs by content hash."""
 
@@ -100,9 +100,7 @@ class Standings:
 
     def rankings(self) -> list[Ranking]:
         """Ranking of each workload, cluster and setting."""
-        return [
-            self._ranking(", ".join(filter(None, place)), groups) for place, groups in self._places.items()
-        ]
+        return [self._ranking(place_title(place), groups) for place, groups in self._places.items()]
 
     def _ranking(self, place: str, groups: Mapping[str, Sequence[Entry]]) -> Ranking:
         """Ranking by mean JCT of the policies that complete the most jobs."""

@@ -89,7 +89,7 @@ class SweepResults:
             if all(getattr(entry, key) == value for key, value in wanted.items())
             and (seed is None or entry.seed is None or entry.seed == seed)
         ]
-        places = {(entry.workload, entry.cluster, entry.setting) for entry in found}
+        places = {entry.place for entry in found}
         if len(places) != 1:
             asked = ", ".join(f"{key}={value!r}" for key, value in {**wanted, "seed": seed}.items())
             which = f"runs of {len(places)} places have" if places else "no finished run has"

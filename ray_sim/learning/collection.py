@@ -17,7 +17,7 @@ from ray_sim.engine.simulation import Simulation
 from ray_sim.environments.episodes import Episode
 from ray_sim.learning.exploration import Choice, explore, rule_actions, together_actions
 from ray_sim.learning.lanes import Lane, shown_together
-from ray_sim.learning.observations import ENTRIES, Observations
+from ray_sim.learning.replay import ENTRIES, Observations
 from ray_sim.learning.reward_model import RewardModel, modelled
 from ray_sim.learning.speed_samples import SpeedRecorder, SpeedSamples, joined
 from ray_sim.model.errors import RunFailedError

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ray_sim.agents.features import ACTION_MASK
-from ray_sim.learning.observations import Observations
+from ray_sim.learning.replay import Observations
 from ray_sim.model.units import FloatArray, IntArray
 
 RULES = 2

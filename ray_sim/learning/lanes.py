@@ -13,7 +13,7 @@ from ray_sim.engine.world import World
 from ray_sim.environments import PlacementEnv
 from ray_sim.environments.episodes import Episode
 from ray_sim.environments.rewards import Interval
-from ray_sim.learning.observations import Observations
+from ray_sim.learning.replay import Observations
 from ray_sim.model.units import FloatArray
 from ray_sim.policies.harmony.architecture import STATE
 

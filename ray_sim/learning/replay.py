@@ -1,14 +1,23 @@
-"""First-in-first-out buffer of samples of past intervals."""
+"""First-in-first-out buffer of samples of past intervals: observations of Placement-v0 and what was done."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from ray_sim.learning.observations import Observations
+from ray_sim.agents.features import ACTION_MASK
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.policies.harmony.architecture import STATE
+
+Observations = Mapping[str, npt.NDArray[np.float32] | npt.NDArray[np.int8]]
+"""Entries of observations of several episodes by name, each with a leading axis of states."""
+
+ENTRIES = (*STATE, ACTION_MASK)
+"""Entries that networks need and training keeps; docs/environments.md describes them."""
 
 
 class ReplayBatch(NamedTuple):

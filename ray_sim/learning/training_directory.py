@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 from collections.abc import Iterator, Mapping
@@ -20,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ray_sim.experiments.results.result_directories import require_lasting_directory, unwritable
+from ray_sim.experiments.results.result_directories import locked, require_lasting_directory, unwritable
 from ray_sim.experiments.results.result_files import checksummed_json
 from ray_sim.experiments.results.training_files import CURVES, FORMAT, TRAINING
 from ray_sim.experiments.run_identity import versions
@@ -36,7 +35,6 @@ from workloads.sources import require_regular
 STATE = "state.npz"
 CHECKPOINT = "checkpoint.npz"
 LAST = "last.npz"
-_LOCK = ".lock"
 _PLAN, _SEAL = "plan_sha256", "arrays_sha256"
 
 
@@ -66,15 +64,7 @@ class TrainingDirectory:
                 f"{self.root}: has a training already; go on with --resume, or choose another -o"
             )
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            require_regular(self.root / _LOCK, InvalidInputError)
-            with (self.root / _LOCK).open("a") as lock:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError as error:
-                    raise InvalidInputError(
-                        f"{self.root}: another training is writing there; wait for it"
-                    ) from error
+            with locked(self.root, "another training is writing there; wait for it"):
                 yield
         except OSError as error:
             raise unwritable(self.root, error) from error

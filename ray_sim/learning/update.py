@@ -9,7 +9,6 @@ import numpy as np
 
 from ray_sim.agents.features import ACTION_MASK
 from ray_sim.engine.states import all_within, same, within
-from ray_sim.learning.baseline import MovingAverage
 from ray_sim.learning.loss import (
     entropies,
     importance_weights,
@@ -19,9 +18,8 @@ from ray_sim.learning.loss import (
     value_losses,
 )
 from ray_sim.learning.networks import Network, new_policy, new_value, states_of
-from ray_sim.learning.observations import ENTRIES, Observations
 from ray_sim.learning.pytorch import Tensor, one_thread, torch
-from ray_sim.learning.replay import Replay, ReplayBatch
+from ray_sim.learning.replay import ENTRIES, Observations, Replay, ReplayBatch
 from ray_sim.learning.training_config import Importance, TrainingConfig
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.streams import Streams
@@ -52,6 +50,33 @@ class UpdateLosses(NamedTuple):
     value: float
     """0 without a critic."""
     entropy: float
+
+
+class MovingAverage:
+    """Exponential moving average of returns, the baseline without a critic; docs/models/harmony.md#loss."""
+
+    def __init__(self, decay: float) -> None:
+        self._decay = decay
+        self._sum, self._weight = 0.0, 0.0
+
+    def add(self, numbers: FloatArray) -> None:
+        """Add numbers, the oldest first."""
+        for number in numbers.tolist():
+            self._sum = self._decay * self._sum + number
+            self._weight = self._decay * self._weight + 1.0
+
+    def state(self) -> FloatArray:
+        """(2,) what further means depend on."""
+        return np.array([self._sum, self._weight])
+
+    def restore(self, state: FloatArray) -> None:
+        """Continue from a `state`."""
+        self._sum, self._weight = state.tolist()
+
+    @property
+    def value(self) -> float:
+        """Weighted mean so far; 0 before the first number."""
+        return self._sum / self._weight if self._weight else 0.0
 
 
 class Learner:

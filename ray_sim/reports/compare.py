@@ -67,6 +67,9 @@ def completion_notes(runs: Iterable[tuple[PlaceT, str, int | None, float]]) -> d
     return {place: note for place, here in places.items() if (note := completion_note(here))}
 
 
+RUNS_SCHEMA = {"policy": pl.String(), "seed": pl.Int64(), "value": pl.Float64(), "completed": pl.Int64()}
+"""Columns of the runs that `compare_policies` reads."""
+
 JCT = "jct_s.mean"
 WELFARE = "welfare.welfare"
 
@@ -169,8 +172,8 @@ def compare_policies(
 
     Parameters
     ----------
-    runs : columns policy, seed (null if the run depends on no seed), value (of the metric; null where
-        no job completed), completed (jobs); one row per run, at least two policies with values
+    runs : columns of `RUNS_SCHEMA`: policy, seed (null if the run depends on no seed), value (of the metric;
+        null where no job completed), completed (jobs); one row per run, at least two policies with values
     baseline : label of a policy; by default the policy with the best mean over the seeds of all policies
     lower : whether lower values are better; by default as the metric has it
 

@@ -13,6 +13,7 @@ from ray_sim.model.readable import duration, number
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.compare import (
     JCT,
+    RUNS_SCHEMA,
     GroupComparison,
     PolicyComparison,
     SignificanceVerdict,
@@ -22,8 +23,6 @@ from ray_sim.reports.compare import (
 )
 from ray_sim.reports.statistics import ROUNDING, interval_text, mean_interval, metric_range
 from ray_sim.reports.tables import Place, RunRow, sweep_table
-
-_RUNS = {"policy": pl.String(), "seed": pl.Int64(), "value": pl.Float64(), "completed": pl.Int64()}
 
 _VERDICTS = {
     SignificanceVerdict.WORSE: "Worse than {}",
@@ -66,7 +65,7 @@ def compare_place(rows: Sequence[RunRow]) -> PlaceComparison:
     summaries = [(row, row.summary.flat()) for row in rows]
     metric = default_metric([flat for _, flat in summaries])
     found = [(row.policy, row.seed, flat.get(metric), row.summary.completed) for row, flat in summaries]
-    runs = pl.DataFrame(found, schema=_RUNS, orient="row")
+    runs = pl.DataFrame(found, schema=RUNS_SCHEMA, orient="row")
     valued = runs.drop_nulls("value")
     policies = valued["policy"].unique(maintain_order=True)
     return PlaceComparison(

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from fnmatch import fnmatch
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +15,9 @@ from benchmarks.processes import peak_mb, python
 from ray_sim.cli import bench
 from ray_sim.engine.run import run_world
 from ray_sim.model.errors import RunFailedError
+from tests.conftest import REPOSITORY
 
-PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
+PAGE = REPOSITORY / "docs" / "performance.md"
 
 
 @pytest.mark.long
@@ -57,7 +57,7 @@ def test_the_peak_of_a_child_is_its_own_and_not_its_parents() -> None:
         capture_output=True,
         text=True,
         check=True,
-        cwd=Path(__file__).parents[2],
+        cwd=REPOSITORY,
     )
     parent, child = map(float, ended.stdout.split())
     assert parent > 300

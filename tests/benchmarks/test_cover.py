@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from benchmarks.cover import (
@@ -15,8 +13,9 @@ from benchmarks.cover import (
     false_alarms,
 )
 from ray_sim.reports.statistics import FEWEST_VALUES, MEASURED, SEEDS, Cover, shortfall
+from tests.conftest import REPOSITORY
 
-DOCS = Path(__file__).parents[2] / "docs" / "compare.md"
+DOCS = REPOSITORY / "docs" / "compare.md"
 
 SAMPLES = 4_000
 """Standard errors: 0.35 % of a share of 95 %, 0.66 % of 78 %; the table is rounded by up to 0.5 %."""

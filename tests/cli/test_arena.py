@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from ray_sim.cli import main
+from tests.command_line import answer, complaint
 
 ARENA = {
     "name": "duel",
@@ -40,8 +41,7 @@ def test_an_arena_runs_scores_and_resumes(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
     Path("duel.yaml").write_text(json.dumps(ARENA))
-    assert main(["arena", "duel.yaml", "--json"]) == 0
-    content = json.loads(capsys.readouterr().out)
+    content = answer(capsys, "arena", "duel.yaml")
     assert len(content["scores"]) == 12
     for row in content["scores"]:
         assert row["jobs"] == row["completed"] == 10
@@ -56,5 +56,4 @@ def test_an_arena_runs_scores_and_resumes(
 def test_the_arena_is_shown_and_a_missing_file_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["arena", "--show"]) == 0
     assert yaml.safe_load(capsys.readouterr().out)["name"] == "arena"
-    assert main(["arena", "nowhere.yaml"]) == 2
-    assert "nowhere.yaml: cannot be read" in capsys.readouterr().err
+    assert "nowhere.yaml: cannot be read" in complaint(capsys, "arena", "nowhere.yaml")

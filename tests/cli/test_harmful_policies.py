@@ -7,12 +7,13 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from ray_sim.cli import main
-from tests.command_line import RAY_SIM, WEEK
+from tests.command_line import WEEK, environment, process
 
 HARMFUL = '''
 import ctypes
@@ -174,15 +175,7 @@ def test_a_run_that_hangs_is_stopped_after_its_time_and_names_the_line(
 
 @pytest.mark.slow
 def test_a_thread_that_a_policy_leaves_ends_with_the_command(harmful: str) -> None:
-    ended = subprocess.run(
-        [*RAY_SIM, "run", *WEEK, "--policy", f"{harmful}:Stays", "-o", "out", "--json"],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert ended.returncode == 0
+    ended = process("run", *WEEK, "--policy", f"{harmful}:Stays", "-o", "out", "--json")
     assert json.loads(ended.stdout)["directory"] == "out"
     told = "warning: threads still ran when the command was done, and end with it: watcher"
     assert told in ended.stderr
@@ -225,22 +218,16 @@ def test_ctrl_c_during_the_imports_shows_no_traceback() -> None:
     early += "    def find_spec(self, name, path, target=None):\n"
     early += "        if name == 'ray_sim.cli.app': os.kill(os.getpid(), signal.SIGINT)\n"
     early += "sys.meta_path.insert(0, Interrupts())\nray_sim.cli.process()"
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    ended = subprocess.run([RAY_SIM[0], "-c", early], env=env, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", early], env=environment(), capture_output=True, text=True, check=False
+    )
     assert ended.returncode == -signal.SIGINT
     assert ended.stderr == ""
 
 
 @pytest.mark.slow
 def test_a_policy_that_crashes_the_process_is_named_by_its_line(harmful: str, desk: Path) -> None:
-    ended = subprocess.run(
-        [*RAY_SIM, "run", *WEEK, "--policy", f"{harmful}:Crashes", "-o", "out"],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == -signal.SIGSEGV
+    ended = process("run", *WEEK, "--policy", f"{harmful}:Crashes", "-o", "out", code=-signal.SIGSEGV)
     assert "error: this process ended without a result: its policy crashed or ended it" in ended.stderr
     assert "Segmentation fault" in ended.stderr
     assert f'  File "{desk}/{harmful}.py", line' in ended.stderr

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -19,10 +16,9 @@ from ray_sim.experiments.inputs.cluster_file import bundled_clusters
 from ray_sim.experiments.inputs.server_files import WORLD
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import resolve
-from tests.command_line import RAY_SIM, answer, complaint
+from tests.command_line import answer, complaint, process
+from tests.conftest import REPOSITORY
 from workloads.formats.registry import FORMATS
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 def records(capsys: pytest.CaptureFixture[str], *argv: str) -> list[dict[str, object]]:
@@ -36,6 +32,24 @@ def records(capsys: pytest.CaptureFixture[str], *argv: str) -> list[dict[str, ob
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"ray-sim {__version__}\n"
+
+
+def test_policies_lists_parameters_with_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policies", "--json"]) == 0
+    listed = {policy["name"]: policy for policy in json.loads(capsys.readouterr().out)}
+    assert {"fifo", "sjf", "srtf", "las"} <= set(listed)
+    assert {"name", "section", "parameters"} <= set(listed["las"])
+    page = "docs/models/baselines.md#las-tiresias-2dlas"
+    assert listed["las"]["section"].startswith(page)
+    assert main(["policies", "las"]) == 0
+    told = capsys.readouterr().out
+    assert "limits_gpu_s" in told
+    assert page in told
+    assert main(["policies", "posted_price"]) == 0
+    options = capsys.readouterr().out
+    assert "-w signal (none, partial, full)" in options
+    assert "misreport (none, value, deadline, collapsed, gpus)" in options
+    assert "Did you mean 'srtf'" in complaint(capsys, "policies", "srft")
 
 
 def test_every_world_parameter_is_listed_with_its_meaning(capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,8 +98,7 @@ def test_every_format_is_listed_with_a_page_that_exists(capsys: pytest.CaptureFi
 
 @pytest.mark.slow
 def test_a_shell_completes_the_names_of_commands() -> None:
-    asked = {"_RAY_SIM_COMPLETE": "complete_bash", "COMP_WORDS": "ray-sim cl", "COMP_CWORD": "1"}
-    ended = subprocess.run(RAY_SIM, env={**os.environ, **asked}, capture_output=True, text=True, check=False)
+    ended = process(_RAY_SIM_COMPLETE="complete_bash", COMP_WORDS="ray-sim cl", COMP_CWORD="1")
     assert ended.stdout.split() == ["clusters"]
 
 

@@ -15,6 +15,7 @@ from ray_sim.experiments.results.result_files import read_summary
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.model.errors import UnknownNameError
+from tests.command_line import answer, complaint
 
 CLUSTER = "name: {0}\nservers:\n  - {{name: server, count: {1}, gpus: 8, cpus: 64, memory_gib: 512}}\n"
 FIGURE = {
@@ -77,8 +78,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.ray
 def test_figures_run_are_judged_and_resume(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [str(folder / "mine.yaml"), str(folder / "trace.yaml")]
-    assert main(["reproduce", *files, "-o", "out", "--json"]) == 0
-    content = json.loads(capsys.readouterr().out)
+    content = answer(capsys, "reproduce", *files, "-o", "out")
     mine, trace = content["figures"]
     assert [check["verdict"] for check in mine["checks"]] == VERDICTS
     assert [check["turned_by"] for check in mine["checks"]] == [["C1"], ["C1"], []]
@@ -104,8 +104,8 @@ def test_figures_run_are_judged_and_resume(folder: Path, capsys: pytest.CaptureF
         check = {"name": "so", "metric": metric, "range": {"of": "fifo", "between": [0, None]}}
         (folder / f"{name}.yaml").write_text(json.dumps({**FIGURE, "shape": [check]}))
     others = [str(folder / "unknown.yaml"), str(folder / "null.yaml")]
-    assert main(["reproduce", *others, files[0], "-o", "out", "--resume", "--json"]) == 2
-    unknown, null, again = json.loads(capsys.readouterr().out)["figures"]
+    told = answer(capsys, "reproduce", *others, files[0], "-o", "out", "--resume", code=2)
+    unknown, null, again = told["figures"]
     where = "shape[0].metric, check 'so': "
     assert unknown["error"].startswith(f"{others[0]}: {where}unknown metric 'queue_s.mena'")
     assert null["error"] == f"{others[1]}: {where}metric 'utility' is null in all runs"
@@ -142,12 +142,9 @@ def test_figures_are_listed_with_runs_and_data(folder: Path, capsys: pytest.Capt
 
 
 def test_wrong_usage_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce"]) == 2
-    assert "name a figure, a system, or all" in capsys.readouterr().err
-    assert main(["reproduce", "pd_ors/nothing"]) == 2
-    assert "pd_ors/nothing" in capsys.readouterr().err
-    assert main(["reproduce", "nowhere.yaml"]) == 2
-    assert "nowhere.yaml: cannot be read" in capsys.readouterr().err
+    assert "name a figure, a system, or all" in complaint(capsys, "reproduce")
+    assert "pd_ors/nothing" in complaint(capsys, "reproduce", "pd_ors/nothing")
+    assert "nowhere.yaml: cannot be read" in complaint(capsys, "reproduce", "nowhere.yaml")
 
 
 @pytest.mark.long

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.command_line import RAY_SIM, WEEK
+from tests.command_line import RAY_SIM, WEEK, environment
 from tests.patience import until
 
 WAITING = '''
@@ -65,7 +64,7 @@ def test_a_signal_ends_a_command_that_leaves_no_temporary_file(
     (desk / "tmp").mkdir()
     with subprocess.Popen(
         [*before, *RAY_SIM, *arguments],
-        env={**os.environ, "TMPDIR": str(desk / "tmp"), "PYTHONPATH": str(Path(__file__).parents[2])},
+        env=environment(TMPDIR=str(desk / "tmp")),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

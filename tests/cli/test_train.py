@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
+
+from tests.command_line import answer, complaint
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -23,8 +24,7 @@ def test_a_training_is_logged_with_curves_parameters_and_checkpoint(
 ) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     out = tmp_path / "out"
-    assert main(["train", "harmony", str(written(tmp_path)), "--actors", "0", "-o", str(out), "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
+    facts = answer(capsys, "train", "harmony", str(written(tmp_path)), "--actors", "0", "-o", str(out))
     assert (facts["rounds"], facts["resumed"], facts["tracking_error"]) == (4, 0, None)
     client = MlflowClient(tracking_uri=f"sqlite:///{out / 'mlflow.db'}")
     experiment = client.get_experiment_by_name(TRAININGS)
@@ -39,8 +39,7 @@ def test_a_training_is_logged_with_curves_parameters_and_checkpoint(
         }.get(name, [0, 1, 2, 3])
     artifacts = {file.path for file in client.list_artifacts(run.info.run_id)}
     assert artifacts == {"checkpoint.npz", "last.npz", "curves.parquet"}
-    assert main(["log", str(out), "--json"]) == 0
-    logged = json.loads(capsys.readouterr().out)
+    logged = answer(capsys, "log", str(out))
     assert (logged["created"], logged["present"]) == (0, 1)
 
 
@@ -53,13 +52,12 @@ def test_a_round_is_a_line_and_what_is_changed_is_not_logged(
     assert "round 1 of 1, online: reward" in shown.err
     assert "validation JCT" in shown.err
     (out / "last.npz").write_bytes(b"other")
-    assert main(["log", str(out)]) == 2
-    assert "last.npz: changed since it was written" in capsys.readouterr().err
+    assert "last.npz: changed since it was written" in complaint(capsys, "log", str(out))
 
 
 def test_mistakes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = written(tmp_path)
-    assert main(["train", "harmony", str(tmp_path / "none.yaml")]) == 2
-    assert "none.yaml" in capsys.readouterr().err
-    assert main(["train", "harmony", str(plan), "--address", "nowhere"]) == 2
-    assert "--address nowhere: must be local, auto or ray://HOST:PORT" in capsys.readouterr().err
+    assert "none.yaml" in complaint(capsys, "train", "harmony", str(tmp_path / "none.yaml"))
+    assert "--address nowhere: must be local, auto or ray://HOST:PORT" in complaint(
+        capsys, "train", "harmony", str(plan), "--address", "nowhere"
+    )

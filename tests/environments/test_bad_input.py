@@ -130,6 +130,7 @@ def test_worlds_of_other_jobs_are_refused_by_their_number(id_: str, made: Any, t
         ({"scaled": "yes"}, "scaled: must be True or False, got 'yes'"),
         ({"reward": 5}, "reward: must be a name or a function of an Interval, got 5"),
         ({"reward_scale_s": "1"}, "reward_scale_s: must be a number above 0, got '1'"),
+        ({"reward": "jct", "reward_scale_s": 0}, "reward_scale_s: must be a number above 0, got 0"),
         ({"reward_scale_s": float("nan")}, "reward_scale_s: must be a number above 0, got nan"),
     ],
 )
@@ -148,6 +149,7 @@ def test_episodes_that_are_none_are_refused(id_: str) -> None:
     [
         ("ctc", "models: must be a list of names, got 'ctc'"),
         (5, "models: must be a list of names, got 5"),
+        (["ctc", "vgg-16", "ctc"], "models: each may be there once, got ctc, vgg-16, ctc"),
         (["resnet-50"], "models: lacks ctc, vgg-16, of which there are jobs; it has resnet-50"),
     ],
 )

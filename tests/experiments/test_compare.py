@@ -19,6 +19,7 @@ from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.result import RunResult
+from tests.command_line import answer
 from tests.results_by_hand import three_jobs
 
 WEEK = ["--workload", "week.parquet", "--cluster", "small.yaml"]
@@ -40,10 +41,7 @@ def two_runs(desk: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str,
 
 def _answer(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, Any]:
     capsys.readouterr()
-    assert main(["compare", *argv, "--json"]) == 0
-    content = json.loads(capsys.readouterr().out)
-    assert isinstance(content, dict)
-    return content
+    return answer(capsys, "compare", *argv)
 
 
 @pytest.mark.ray
@@ -253,13 +251,9 @@ def test_the_classes_of_trimmed_runs_hold_the_jobs_that_count(at_desk: Path, tmp
     assert max(counted) < 40
 
 
-def with_jct(last_jct_s: float) -> RunResult:
-    """Three jobs whose second takes this long: the mean JCT is (10 + last) / 2."""
-    return three_jobs(last_jct_s)
-
-
 def test_two_results_are_compared_job_by_job_and_without_a_test() -> None:
-    report = compare_in_memory({"fifo": with_jct(40.0), "las": with_jct(30.0)})
+    # Three jobs whose second takes 40 or 30 s: means of (10 + last) / 2.
+    report = compare_in_memory({"fifo": three_jobs(40.0), "las": three_jobs(30.0)})
     (group,) = report.groups
     assert (report.metric, report.runs, report.lower_is_better) == ("jct_s.mean", 2, True)
     assert (group.comparison.baseline, group.comparison.baseline_mean) == ("las", 20.0)
@@ -278,8 +272,8 @@ def test_seeds_are_paired_in_their_order() -> None:
     # Means 15, 25, 35, 45, 55 and 20, 31, 42, 51, 60: differences 5, 6, 7, 6, 5, whose s is 0.83666.
     report = compare_in_memory(
         {
-            "a": [with_jct(each) for each in (20.0, 40.0, 60.0, 80.0, 100.0)],
-            "b": [with_jct(each) for each in (30.0, 52.0, 74.0, 92.0, 110.0)],
+            "a": [three_jobs(each) for each in (20.0, 40.0, 60.0, 80.0, 100.0)],
+            "b": [three_jobs(each) for each in (30.0, 52.0, 74.0, 92.0, 110.0)],
         },
         baseline="a",
     )
@@ -293,7 +287,7 @@ def test_seeds_are_paired_in_their_order() -> None:
 
 
 def test_other_jobs_other_metrics_and_one_policy_are_refused() -> None:
-    one = with_jct(40.0)
+    one = three_jobs(40.0)
     other = RunResult(
         one.jobs.with_columns(submit_s=pl.col("submit_s") + 1), one.events, one.timeline, one.summary, ""
     )

@@ -121,7 +121,7 @@ def test_the_command_tells_the_errors_and_replaces_only_files_of_its_own(
     monkeypatch.chdir(tmp_path)
     told = answer(capsys, "interference", "harmony_types", "--samples", "500", "-o", "c.json")
     assert told["samples"] == 500
-    assert 0.03 < float(str(told["mean relative error, linear"])) < 0.15
+    assert 0.03 < float(told["mean relative error, linear"]) < 0.15
     assert main(["interference", "harmony_types", "--samples", "600", "-o", "c.json"]) == 0
     content = json.loads(Path("c.json").read_text(encoding="utf-8"))
     Path("c.json").write_text(json.dumps({**content, "types": []}), encoding="utf-8")

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +17,8 @@ from ray_sim.contract.outcome import CheckOutcome, Verdict
 from ray_sim.contract.suite import CLAUSES, check_policy
 from ray_sim.experiments.policy_check import crash_text, place, policy_check
 from ray_sim.model.errors import InvalidInputError
+from tests.command_line import RAY_SIM, environment
 from tests.patience import until
-
-RAY_SIM = [sys.executable, "-c", "import sys; from ray_sim.cli import main; sys.exit(main())"]
-REPOSITORY = Path(__file__).parents[2]
 
 BROKEN = '''
 import ctypes, os, signal, sys, warnings
@@ -301,7 +298,7 @@ def _blocked(policy: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        env=environment(),
         start_new_session=True,
     ) as command:
         until(lambda: Path("pid").exists() and Path("pid").read_text(), "the policy blocks")

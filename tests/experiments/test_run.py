@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from ray_sim.cli import main
 from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.experiments.inputs.layer_file import load_announcement_draws
 from ray_sim.experiments.inputs.training_file import load_training_draws
@@ -19,6 +20,7 @@ from ray_sim.experiments.scenario import Scenario, parse_scenario
 from ray_sim.model.errors import InvalidScenarioError, InvalidWorkloadError
 from ray_sim.model.metrics import Trim
 from ray_sim.policies.fifo import Fifo
+from tests.entered_modules import Entered
 from tests.figures import welfare_of
 from workloads.announcements.announce import announce
 from workloads.convert import convert
@@ -249,3 +251,14 @@ def test_a_trimmed_scenario_counts_as_simulate_does(at_desk: Path) -> None:
     assert finished.result.summary == simulate("week.parquet", "small.yaml", trim=trim).summary
     assert finished.result.summary.trimmed_jobs
     assert json.loads(finished.files()["manifest.json"])["trim"] == {"warm_up_s": 86_400, "cool_down_s": 3600}
+
+
+def test_a_run_enters_at_most_22_modules_above_the_engine(at_desk: Path) -> None:
+    """The way from a command to the engine goes through each part of a scenario once."""
+    ran: list[int] = []
+    command = ["run", "--workload", "week.parquet", "--cluster", "small.yaml", "--policy", "srtf"]
+    found = Entered().during(lambda: ran.append(main(command)))
+    assert ran == [0]
+    assert len(found.above_the_engine()) <= 22
+    assert len(found.entries) <= 38
+    assert found.entries["ray_sim.experiments.rehearsal"] == 0

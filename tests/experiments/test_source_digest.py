@@ -27,10 +27,11 @@ from ray_sim.experiments.source_digest import (
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
 from ray_sim.policies.registry import policy_class
 from ray_sim.policies.sjf import Sjf
+from tests.conftest import REPOSITORY
 
 
 def test_the_digest_leaves_out_what_the_import_contract_keeps_from_runs() -> None:
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
     contracts = project["tool"]["importlinter"]["contracts"]
     (ours,) = (each for each in contracts if each["name"].startswith("Runs do not import what the digest"))
     assert ours["forbidden_modules"] == list(OUTSIDE)

@@ -23,25 +23,26 @@ from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.experiments.sweep_info import LiveNote, Standings, SweepInfo, describe_sweep
 from ray_sim.model.distribution import Distribution
 from ray_sim.model.result import RunResult
+from tests.command_line import answer
 from tests.results_by_hand import three_jobs
 from tests.stored_sweeps import numbered, scenarios, store_results, store_sweep
 
-Given = Mapping[str, Mapping[int, RunResult | None]]
-"""Results by policy and seed; None for a run that is not finished."""
+Given = Mapping[str, Sequence[RunResult | None]]
+"""Results of seeds 0, 1, ... by policy; None for a run that is not finished."""
 
 
-def jct(mean_s: float, completed: int = 2) -> RunResult:
-    """Result with this mean JCT and number of completed jobs."""
-    result = three_jobs(2 * mean_s - 10)
-    return replace(result, summary=replace(result.summary, completed=completed))
+def _run(mean_jct_s: float, completed: int = 2, jobs: int = 3) -> RunResult:
+    """A run with a mean JCT over a number of completed jobs, the others unfinished."""
+    result = three_jobs(2 * mean_jct_s - 10)
+    counts: dict[str, Any] = {"jobs": jobs, "completed": completed, "rejected": 0, "reasons": {}}
+    summary = replace(result.summary, **counts, unfinished=jobs - completed)
+    return replace(result, summary=summary)
 
 
 def stored(tmp_path: Path, given: Given) -> tuple[ResultStore, list[Entry]]:
     """Sweep of the policies with a run for each seed, of which those with a result are finished."""
-    (seeds,) = {len(runs) for runs in given.values()}
-    plan = numbered(scenarios(given, seeds))
-    results = [given[entry.policy][entry.seed or 0] for entry in plan]
-    return store_sweep(tmp_path, "study", plan, results=results), list(plan)
+    store = store_results(tmp_path, "study", given)
+    return store, store.read_plan()[1]
 
 
 def ranking(tmp_path: Path, given: Given) -> str:
@@ -51,9 +52,9 @@ def ranking(tmp_path: Path, given: Given) -> str:
     return f"{line[0]}: {line[1]}"
 
 
-def seeds(*means_s: float | None) -> dict[int, RunResult | None]:
+def seeds(*means_s: float | None) -> list[RunResult | None]:
     """Results of seeds 0, 1, ..., by mean JCT."""
-    return {seed: None if each is None else jct(each) for seed, each in enumerate(means_s)}
+    return [None if each is None else _run(each) for each in means_s]
 
 
 Means = Mapping[str, Sequence[float | None]]
@@ -121,13 +122,13 @@ def test_five_common_seeds_have_an_interval_above_0(tmp_path: Path) -> None:
 def test_a_run_without_a_completed_job_has_no_mean(tmp_path: Path) -> None:
     result, none = three_jobs(), Distribution(None, None, None, None)
     empty = replace(result, summary=replace(result.summary, completed=0, jct_s=none))
-    assert ranking(tmp_path, {"fifo": seeds(20.0, None), "las": {0: empty, 1: empty}}) == (
+    assert ranking(tmp_path, {"fifo": seeds(20.0, None), "las": [empty, empty]}) == (
         f"{UNRANKED}1 of 2 policies have no finished run with a completed job: las"
     )
 
 
 def test_policies_that_complete_different_numbers_of_jobs_are_named(tmp_path: Path) -> None:
-    las = {0: jct(5.0, 1), 1: jct(5.0)}
+    las = [_run(5.0, 1), _run(5.0)]
     assert ranking(tmp_path, {"fifo": seeds(20.0, 30.0), "las": las}) == (
         "least mean JCT so far: fifo: 25 s (too few seeds) over 2 common seeds; different numbers of "
         "completed jobs, on average 1.5 (las) to 2 (fifo); times are over completed jobs only"
@@ -153,8 +154,7 @@ def test_json_has_the_best_of_each_place_and_what_is_missing(
         ("fifo", 1, 2, None),
         ("las", 1, 2, None),
     ]
-    assert main(["info", str(store.root), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = answer(capsys, "info", str(store.root))
     assert [(each["policy"], each["mean_jct_s"]) for each in told["best"]] == [("fifo", 20.0), ("las", 20.0)]
     assert told["remarks"] == {}
     assert main(["info", str(store.root)]) == 0
@@ -176,18 +176,6 @@ def test_the_live_line_is_read_again_every_five_seconds_and_at_the_end(tmp_path:
     seconds[0] = 5.0
     assert note.text(0) == last.text(0, last=True) == "least mean JCT: srtf: 15 s over 1 common seed"
     assert LiveNote(Standings(ResultStore(tmp_path / "empty"), entries), lambda: 0.0).text(0) == ""
-
-
-def _run(mean_jct_s: float, completed: int = 2, jobs: int = 3) -> RunResult:
-    """A run with a mean JCT over a number of completed jobs, the others unfinished."""
-    result = three_jobs(2 * mean_jct_s - 10)
-    counts: dict[str, Any] = {
-        "jobs": jobs,
-        "completed": completed,
-        "rejected": 0,
-        "unfinished": jobs - completed,
-    }
-    return replace(result, summary=replace(result.summary, **counts, reasons={}))
 
 
 def _best(root: Path) -> list[dict[str, Any]]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -23,6 +20,7 @@ from ray_sim.experiments.sweep_info import describe_sweep
 from ray_sim.experiments.tracking.experiment import HASH_TAG, SWEEP_RUN_TAG
 from ray_sim.experiments.tracking.log import log_stores
 from ray_sim.model.errors import InvalidInputError
+from tests.command_line import process
 from tests.sweeps import children, sweep_file
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster", "mlflow_uri", "at_desk")]
@@ -49,6 +47,7 @@ def test_resume_runs_only_what_is_missing(tmp_path: Path) -> None:
 
 OTHER_CODE = """
 from ray_sim.policies.fifo import Fifo
+from tests.command_line import process
 
 class Mine(Fifo):
     name = "mine"
@@ -63,13 +62,8 @@ def test_results_of_other_code_are_run_again_and_replaced(tmp_path: Path, at_des
     (at_desk / "edited.py").write_text(OTHER_CODE + "    edition = 2\n")
     with pytest.raises(InvalidInputError, match="edited:Mine: its files have changed since this process"):
         run_sweep(sweep, folder, resume=True)
-    resumed = subprocess.run(
-        [sys.executable, "-m", "ray_sim.cli", "sweep", str(sweep), "-o", str(folder), "--resume"],
-        env={**os.environ, "RAY_ADDRESS": ray.get_runtime_context().gcs_address},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    address = ray.get_runtime_context().gcs_address
+    resumed = process("sweep", str(sweep), "-o", str(folder), "--resume", RAY_ADDRESS=address)
     assert "1 results are of other code and run again" in resumed.stderr
     store = ResultStore(folder)
     now = {entry.content_hash for entry in store.read_plan()[1]}

@@ -14,6 +14,7 @@ from ray_sim.cli.app import main
 from ray_sim.experiments.utility_optimum import OptimumInfo, describe_optimum
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.solvers.utility_optimum import SearchLimits
+from tests.command_line import answer, complaint
 from tests.worlds import cluster_of
 from workloads.provenance import Provenance
 from workloads.schema import with_all_columns
@@ -84,8 +85,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("desk")
 def test_the_command_line_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     ask = ["info", "w.parquet", "-c", "one.yaml", "--optimum", "-w", "slot_s=10", "-w", "horizon_s=20"]
-    assert main([*ask, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = answer(capsys, *ask)
     assert told["utility"] == pytest.approx(14)
     assert told["proven"] is True
     assert told["completed"].keys() == {"a", "b"}
@@ -96,8 +96,7 @@ def test_the_command_line_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*ask, "--time-limit-s", "0"]) == 0
     assert "no schedule earns more than" in capsys.readouterr().out
     assert main(["info", "w.parquet", "-w", "slot_s=10"]) == 2
-    assert main(["info", "one.yaml", "--optimum"]) == 2
-    assert "needs a workload and --cluster" in capsys.readouterr().err
+    assert "needs a workload and --cluster" in complaint(capsys, "info", "one.yaml", "--optimum")
 
 
 EXAMPLE_1_A: Mapping[str, object] = {
@@ -115,8 +114,7 @@ def test_runs_carry_it_and_are_compared_by_it(desk: Path, capsys: pytest.Capture
     # PD-ORS earns 5 + 3 of 9 + 4.
     workload(desk, **EXAMPLE_1_A)
     place, slots = ["w.parquet", "one.yaml"], ["-w", "slot_s=10", "-w", "horizon_s=20"]
-    assert main(["info", place[0], "-c", place[1], "--optimum", *slots, "--json"]) == 0
-    alone = json.loads(capsys.readouterr().out)
+    alone = answer(capsys, "info", place[0], "-c", place[1], "--optimum", *slots)
     assert alone["utility"] == pytest.approx(13)
     world = [*slots, "-w", "truth=pd_ors", "-w", "optimum_nodes=1000"]
     ratios = {}
@@ -131,8 +129,7 @@ def test_runs_carry_it_and_are_compared_by_it(desk: Path, capsys: pytest.Capture
     assert ratios["pd_ors"] == pytest.approx(13 / 8)
     assert ratios["drf"] > 1
     capsys.readouterr()
-    assert main(["compare", *ratios, "--metric", "utility_certificate.optimum_ratio", "--json"]) == 0
-    (group,) = json.loads(capsys.readouterr().out)["groups"]
+    (group,) = answer(capsys, "compare", *ratios, "--metric", "utility_certificate.optimum_ratio")["groups"]
     told = group["comparison"]
     assert told["baseline_mean"] == min(ratios.values())
 
@@ -141,10 +138,8 @@ def test_runs_carry_it_and_are_compared_by_it(desk: Path, capsys: pytest.Capture
 def test_a_run_that_cannot_have_it_ends_with_a_message(capsys: pytest.CaptureFixture[str]) -> None:
     run = ["run", "--workload", "w.parquet", "--cluster", "one.yaml", "--policy", "fifo", "-o", "out"]
     world = ["-w", "optimum_nodes=10", "-w", "slot_s=10"]
-    assert main([*run, *world, "-w", "truth=pd_ors"]) == 2
-    assert "give slots and an end" in capsys.readouterr().err
-    assert main([*run, *world]) == 2
-    assert "set truth=pd_ors" in capsys.readouterr().err
+    assert "give slots and an end" in complaint(capsys, *run, *world, "-w", "truth=pd_ors")
+    assert "set truth=pd_ors" in complaint(capsys, *run, *world)
     assert not Path("out").exists()
 
 

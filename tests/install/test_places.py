@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.conftest import REPOSITORY
 from workloads.store import write_workload
 from workloads.synthetic.synth import synth
 
-ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 SCRIPT = str(Path(sys.executable).with_name("ray-sim"))
 
@@ -22,7 +22,7 @@ SCRIPT = str(Path(sys.executable).with_name("ray-sim"))
 @pytest.fixture
 def parent(tmp_path: Path) -> Path:
     """The folder that contains the clone, which has the name of the package."""
-    (tmp_path / "ray_sim").symlink_to(ROOT)
+    (tmp_path / "ray_sim").symlink_to(REPOSITORY)
     return tmp_path
 
 
@@ -38,7 +38,8 @@ def test_python_finds_the_package_and_not_the_folder_of_the_clone(place: str, pa
     code = "import ray_sim, workloads, cluster_specs\n"
     code += "for each in ray_sim, workloads, cluster_specs: print(each.__file__)"
     found = _output(parent / place, sys.executable, "-c", code).splitlines()
-    assert found == [str(ROOT / name / "__init__.py") for name in ("ray_sim", "workloads", "cluster_specs")]
+    packages = ("ray_sim", "workloads", "cluster_specs")
+    assert found == [str(REPOSITORY / name / "__init__.py") for name in packages]
 
 
 def test_the_command_and_the_module_start_beside_the_clone(parent: Path) -> None:
@@ -50,9 +51,8 @@ def test_the_command_and_the_module_start_beside_the_clone(parent: Path) -> None
 @pytest.mark.slow
 def test_the_readmes_example_runs_when_it_is_saved_beside_the_clone(parent: Path) -> None:
     write_workload(*synth("philly", 30, seed=1, load_scale=0.05), parent / "philly.parquet")
-    example = re.search(
-        r"```python\n(from ray_sim import simulate\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
-    )
+    readme = (REPOSITORY / "README.md").read_text()
+    example = re.search(r"```python\n(from ray_sim import simulate\n.*?)```", readme, re.DOTALL)
     assert example is not None
     (parent / "example.py").write_text(example[1])
     assert "job_id" in _output(parent, sys.executable, "example.py")

@@ -11,7 +11,8 @@ import pytest
 import yaml
 from ray._private.runtime_env.packaging import create_package
 
-ROOT = Path(__file__).parents[2]
+from tests.conftest import REPOSITORY
+
 SECRETS = (
     *(
         ".env",
@@ -55,7 +56,7 @@ def project(tmp_path: Path) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("content")
     for name in (".gitignore", ".rayignore"):
-        shutil.copyfile(ROOT / name, folder / name)
+        shutil.copyfile(REPOSITORY / name, folder / name)
     return folder
 
 
@@ -72,7 +73,7 @@ def test_a_submitted_job_sends_no_secrets(project: Path, tmp_path: Path) -> None
 
 
 def _excluded() -> list[str]:
-    launcher = yaml.safe_load((ROOT / "jobs" / "cluster.yaml").read_text())
+    launcher = yaml.safe_load((REPOSITORY / "jobs" / "cluster.yaml").read_text())
     return [str(pattern) for pattern in launcher["rsync_exclude"]]
 
 
@@ -85,7 +86,7 @@ def test_the_launcher_sends_no_secrets(project: Path, tmp_path: Path) -> None:
 
 
 def test_the_launcher_and_jobs_leave_out_the_same_secrets() -> None:
-    lines = (ROOT / ".rayignore").read_text().splitlines()
+    lines = (REPOSITORY / ".rayignore").read_text().splitlines()
     secrets = lines[
         lines.index("# Secrets stay at home too; rsync_exclude of jobs/cluster.yaml has the same names.") :
     ]

@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.docs, pytest.mark.slow]
+from tests.conftest import REPOSITORY
 
-ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.docs, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     project, place = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("place")
     for name in ("ray_sim", "workloads", "cluster_specs"):
-        shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(REPOSITORY / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, project)
+        shutil.copy(REPOSITORY / name, project)
     pip = [sys.executable, "-m", "pip"]
     build = [*pip, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(place), str(project)]
     subprocess.run(build, check=True)
@@ -54,7 +54,7 @@ def test_the_code_is_the_wheels_own(environment: Path, tmp_path: Path) -> None:
 
 
 def test_it_runs_the_bundled_sample_and_a_synthetic_workload(environment: Path, tmp_path: Path) -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
     assert _ray_sim(environment, tmp_path, "--version") == f"ray-sim {version}\n"
     assert "edge-cloud" in _ray_sim(environment, tmp_path, "clusters")
     [sample] = environment.glob("lib/python*/site-packages/workloads/samples/philly_sample.csv")

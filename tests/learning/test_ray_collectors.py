@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from benchmarks.processes import descendants
 from ray_sim.experiments.fanout.connection import cluster
 from ray_sim.learning.curves import Point
 from ray_sim.learning.train import TrainingReport, run_training
+from tests.command_line import RAY_SIM, environment, process
 from tests.learning.small_training import contents, parsed, written
 from tests.patience import until
 
@@ -63,23 +63,12 @@ def test_any_number_of_actors_gives_the_same_bytes_also_where_one_is_killed(tmp_
 
 def test_after_a_kill_of_the_driver_a_training_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     plan, out = written(tmp_path), tmp_path / "out"
-    command = [
-        sys.executable,
-        "-m",
-        "ray_sim.cli",
-        "train",
-        "harmony",
-        str(plan),
-        "--actors",
-        "1",
-        "-o",
-        str(out),
-    ]
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as driver:
+    train = ["train", "harmony", str(plan)]
+    with subprocess.Popen(
+        [*RAY_SIM, *train, "--actors", "1", "-o", str(out)], stderr=subprocess.PIPE, env=environment()
+    ) as driver:
         until((out / "state.npz").exists, "a round is done")
         driver.kill()
-    again = [*command[:-4], "--actors", "0", "-o", str(out), "--resume"]
-    subprocess.run(again, check=True, capture_output=True)
-    whole = [*command[:-4], "--actors", "0", "-o", str(tmp_path / "whole")]
-    subprocess.run(whole, check=True, capture_output=True)
+    process(*train, "--actors", "0", "-o", str(out), "--resume")
+    process(*train, "--actors", "0", "-o", str(tmp_path / "whole"))
     assert contents(out) == contents(tmp_path / "whole")

@@ -1,4 +1,4 @@
-"""Settings of training: defaults, faults by key, and what happens without PyTorch."""
+"""Settings of training: defaults, and faults by key."""
 
 from __future__ import annotations
 
@@ -49,28 +49,6 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 def test_faults_are_named_by_key(tmp_path: Path, content: object, said: str) -> None:
     with pytest.raises(InvalidInputError, match=said):
         parse_plan(small_plan(tmp_path, learning=content), "t.yaml")
-
-
-WITHOUT = """
-import sys
-sys.modules["torch"] = None
-import ray_sim.learning.training_config, ray_sim.learning.observations, ray_sim.learning.exploration
-from ray_sim.model.errors import InvalidInputError
-for name in ("networks", "loss", "update", "trainer"):
-    try:
-        __import__(f"ray_sim.learning.{name}")
-    except (InvalidInputError, ImportError) as error:
-        print(error)
-"""
-
-
-@pytest.mark.slow
-def test_without_pytorch_training_says_in_one_line_what_to_install() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
-    lines = done.stdout.splitlines()
-    assert len(lines) == 4
-    assert set(lines) == {lines[0]}
-    assert lines[0].startswith("training needs PyTorch, which is not installed: pip install 'ray_sim[learn]'")
 
 
 @pytest.mark.slow

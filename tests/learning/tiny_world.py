@@ -13,7 +13,7 @@ from ray_sim.agents.features import ACTION_MASK
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
 from ray_sim.environments import PlacementEnv
-from ray_sim.learning.observations import Observations
+from ray_sim.learning.replay import Observations
 from tests.interfering_worlds import interference, interfering_world
 from tests.training import profile
 

@@ -298,7 +298,7 @@ def test_every_vc_of_a_workload_without_gpus_counts_cores() -> None:
 
 
 def test_the_limits_of_core_seconds_are_listed_with_their_unit(capsys: pytest.CaptureFixture[str]) -> None:
-    told: Any = answer(capsys, "policies", "las")
+    told = answer(capsys, "policies", "las")
     units = {each["name"]: each["unit"] for each in told["parameters"]}
     assert units["limits_gpu_s"] == "GPU-s"
     assert units["limits_core_s"] == "core-s"

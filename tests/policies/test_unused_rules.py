@@ -166,7 +166,7 @@ def test_a_run_prints_the_warning_and_keeps_it(
     (tmp_path / "c.yaml").write_text("name: c\nservers:\n  - {name: s, count: 1, gpus: 1}\n")
     capsys.readouterr()
     given = ["--workload", "w.parquet", "--cluster", "c.yaml", "--policy", "las"]
-    told: Any = answer(capsys, "run", *given, "-o", "run")
+    told = answer(capsys, "run", *given, "-o", "run")
     [warning] = told["summary"]["policy_warnings"] or [""]
     assert "limit" in warning
     assert main(["info", "run"]) == 0

@@ -5,26 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ray_sim.reports.findings import compare_place, compare_places, findings, sweep_findings
-from ray_sim.reports.tables import RunRow
-from tests.results_by_hand import three_jobs
-
-PLACE = ("week", "edge", "")
-
-
-def _rows(lasts: dict[str, list[float]], place: tuple[str, str, str] = PLACE) -> list[RunRow]:
-    """A run per policy and seed; its mean JCT is (10 + last) / 2."""
-    return [
-        RunRow(*place, policy, seed, three_jobs(last).summary)
-        for policy, each in lasts.items()
-        for seed, last in enumerate(each)
-    ]
+from tests.results_by_hand import PLACE, run_rows
 
 
 def test_the_best_policy_comes_first_and_the_others_by_verdict() -> None:
     # Means: fifo 25, 26, ..., 34 s with mean 29.5 s; sjf twice as long; twin the same as fifo.
     fifo = [40.0 + 2 * seed for seed in range(10)]
     sjf = [2 * (10 + last) - 10 for last in fifo]
-    found = findings(compare_place(_rows({"sjf": sjf, "fifo": fifo, "twin": list(fifo)})))
+    found = findings(compare_place(run_rows({"sjf": sjf, "fifo": fifo, "twin": list(fifo)})))
     # The deviation of 0, 1, ..., 9 is 3.028 and the t quantile 2.262: 2.262 * 3.028 / sqrt(10) = 2.17.
     assert found == (
         "fifo and twin have the same, least mean JCT: 30 s (27 s to 32 s; 10 seeds).",
@@ -35,7 +23,7 @@ def test_the_best_policy_comes_first_and_the_others_by_verdict() -> None:
 
 def test_two_seeds_are_too_few_and_the_needed_number_is_said() -> None:
     # Differences 5 and 7 s to means of 25 and 26 s: 6 / 25.5 = 23.5 %. Six pairs give 2 / 2^6 = 0.031.
-    assert findings(compare_place(_rows({"fifo": [40.0, 42.0], "sjf": [50.0, 56.0]}))) == (
+    assert findings(compare_place(run_rows({"fifo": [40.0, 42.0], "sjf": [50.0, 56.0]}))) == (
         "fifo has the least mean JCT: 26 s (too few seeds; 2 seeds).",
         "Too few seeds for a verdict against fifo: sjf +23.5 % (too few seeds), 6 seeds needed.",
     )
@@ -43,19 +31,19 @@ def test_two_seeds_are_too_few_and_the_needed_number_is_said() -> None:
 
 def test_the_interval_of_a_skewed_mean_is_not_below_0() -> None:
     # Means of JCT: 15 s four times, 505 s once; 113 -+ 272 s by Student's t.
-    place = compare_place(_rows({"fifo": [20.0, 20.0, 20.0, 20.0, 1000.0]}))
+    place = compare_place(run_rows({"fifo": [20.0, 20.0, 20.0, 20.0, 1000.0]}))
     assert findings(place) == ("fifo: mean JCT 1 min 53 s (10 s to 20 min 55 s; 5 seeds).",)
 
 
 def test_no_policy_is_the_best_without_a_common_seed() -> None:
-    rows = [*_rows({"fifo": [40.0]}), *_rows({"sjf": [50.0, 60.0]})[1:]]
+    rows = [*run_rows({"fifo": [40.0]}), *run_rows({"sjf": [50.0, 60.0]})[1:]]
     assert findings(compare_place(rows))[0] == (
         "No seed is common to all policies, so none has the best mean JCT. fifo: 25 s (one run)."
     )
 
 
 def test_single_runs_have_neither_interval_nor_verdict() -> None:
-    assert findings(compare_place(_rows({"fifo": [40.0], "sjf": [50.0]}))) == (
+    assert findings(compare_place(run_rows({"fifo": [40.0], "sjf": [50.0]}))) == (
         "fifo has the least mean JCT: 25 s (one run).",
         "Not tested against fifo: sjf +20 %.",
         "n = 1: a difference without an interval and without a test.",
@@ -63,13 +51,17 @@ def test_single_runs_have_neither_interval_nor_verdict() -> None:
 
 
 def test_a_policy_alone_has_its_mean() -> None:
-    assert findings(compare_place(_rows({"fifo": [40.0]}))) == ("fifo: mean JCT 25 s (one run).",)
+    assert findings(compare_place(run_rows({"fifo": [40.0]}))) == ("fifo: mean JCT 25 s (one run).",)
     assert findings(compare_place([])) == ()
 
 
 def test_findings_stand_by_place_in_order() -> None:
     other = ("week", "pool", "slot_s=60")
-    rows = [*_rows({"fifo": [40.0]}, other), *_rows({"sjf": [50.0]}), *_rows({"las": [60.0]}, other)]
+    rows = [
+        *run_rows({"fifo": [40.0]}, other),
+        *run_rows({"sjf": [50.0]}),
+        *run_rows({"las": [60.0]}, other),
+    ]
     found = sweep_findings(compare_places(rows), rows)
     assert list(found) == [other, PLACE]
     assert found[other][0] == "fifo has the least mean JCT: 25 s (one run)."
@@ -77,6 +69,6 @@ def test_findings_stand_by_place_in_order() -> None:
 
 @pytest.mark.parametrize("policies", [["a"], ["a", "b"], ["a", "b", "c"]])
 def test_every_policy_is_named(policies: list[str]) -> None:
-    rows = _rows({policy: [40.0 + 3 * index, 50.0] for index, policy in enumerate(policies)})
+    rows = run_rows({policy: [40.0 + 3 * index, 50.0] for index, policy in enumerate(policies)})
     text = " ".join(findings(compare_place(rows)))
     assert all(f"{policy} " in text or f"{policy}:" in text for policy in policies)

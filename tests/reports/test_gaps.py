@@ -16,7 +16,7 @@ from ray_sim.reports.gaps import Gap, gap_of_means, share_of_means
 from ray_sim.reports.policy_bounds import UTILITY, policy_bounds
 from ray_sim.reports.statistics import mean_interval
 from ray_sim.reports.tables import RunRow, run_table, sweep_table
-from tests.results_by_hand import three_jobs
+from tests.results_by_hand import PLACE, three_jobs
 
 GAP = 50 / 35 - 1
 """Two runs: mean completion times 20 and 30 s, bounds 10 and 25 s, so their gaps are 1 and 0.2."""
@@ -28,7 +28,7 @@ def _row(seed: int, last_jct_s: float, bound_s: float | None) -> RunRow:
     if bound_s is not None:
         gap = (10 + last_jct_s) / 2 / bound_s - 1 if bound_s else None
         found = JctCertificate(b1_s=bound_s, b2_s=None, b3_s=None, bound_s=bound_s, gap=gap)
-    return RunRow("week", "edge", "", "fifo", seed, replace(summary, certificate=found))
+    return RunRow(*PLACE, "fifo", seed, replace(summary, certificate=found))
 
 
 def _rows() -> list[RunRow]:
@@ -68,7 +68,7 @@ def test_the_gap_of_utility_is_one_number_too_over_the_runs_that_have_a_bound() 
         if bound is not None:
             found = UtilityCertificate(u1=8, u2=8, u3=8, bound=bound, gap=None, hopeful=2, hopeless=0)
         summary = replace(three_jobs().summary, utility=utility, utility_certificate=found)
-        return RunRow("week", "edge", "", "drf", seed, summary)
+        return RunRow(*PLACE, "drf", seed, summary)
 
     rows = [row(0, 4.0, 8.0), row(1, 1.0, 8.0), row(2, 100.0, None)]
     (bounds,) = policy_bounds([(each.policy, each.summary) for each in rows], UTILITY)

@@ -23,9 +23,7 @@ from ray_sim.reports.sweep_report import (
     verdict_table,
 )
 from ray_sim.reports.tables import RunRow, sweep_table
-from tests.results_by_hand import three_jobs
-
-PLACE = ("week", "edge", "")
+from tests.results_by_hand import PLACE, run_rows, three_jobs
 
 
 def _texts(table: Table | None) -> list[list[str]]:
@@ -36,11 +34,7 @@ def _texts(table: Table | None) -> list[list[str]]:
 def test_verdicts_are_paired_with_the_best_policy() -> None:
     # Means of JCT are (10 + last) / 2. fifo: 25 and 26 s, sjf: 30 and 33 s; differences 5 and 7, mean 6.
     lasts = {"fifo": (40.0, 42.0), "sjf": (50.0, 56.0)}
-    rows = [
-        RunRow(*PLACE, policy, seed, three_jobs(last).summary)
-        for policy, each in lasts.items()
-        for seed, last in enumerate(each)
-    ]
+    rows = run_rows(lasts)
     best, other = _texts(verdict_table(compare_place(rows)))
     assert (best[0], best[1], best[2], best[-1]) == ("fifo", "best mean", "26 s", "2")
     assert (other[0], other[1], other[2]) == ("sjf", "too few seeds", "32 s")
@@ -166,7 +160,6 @@ def test_the_best_of_a_column_is_marked_over_the_same_seeds_only(
 
 @pytest.mark.parametrize(("seeds", "marked"), [((0, 1), True), ((0,), False)])
 def test_a_notebook_marks_no_best_over_other_numbers_of_seeds(seeds: tuple[int, ...], marked: bool) -> None:
-    first = [RunRow(*PLACE, "fifo", seed, three_jobs(40.0).summary) for seed in (0, 1)]
-    other = [RunRow(*PLACE, "sjf", seed, three_jobs(50.0).summary) for seed in seeds]
-    table = means_table(sweep_table([*first, *other]))
+    rows = run_rows({"fifo": [40.0, 40.0], "sjf": [50.0 for _ in seeds]})
+    table = means_table(sweep_table(rows))
     assert any(cell.best for row in table.rows for cell in row) == marked

@@ -8,18 +8,23 @@ recognise them, since `remove_leftovers` deletes or restores such directories.
 from __future__ import annotations
 
 import errno
+import fcntl
 import shutil
 import tempfile
 import uuid
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
+from typing import IO
 
 from ray_sim.experiments.results.result_files import PLAN, RESULT_FILES, check_result, read_manifest
 from ray_sim.model.errors import InvalidInputError, RaySimError, RunFailedError
 from workloads.files import refuse_url
-from workloads.sources import in_job
+from workloads.sources import in_job, require_regular
+
+LOCK = ".lock"
+"""File that whoever writes results in a directory has locked."""
 
 _REPLACED = ".replaced"
 """Suffix of a complete older result while a new one takes its name."""
@@ -96,6 +101,28 @@ def _settle(replaced: Path, directory: Path) -> None:
     with suppress(OSError):  # another process has done it
         if not _renamed(replaced, directory):
             remove_directory(replaced)
+
+
+@contextmanager
+def locked(root: Path, in_use: str) -> Iterator[IO[str]]:
+    """Create a directory and lock it for this process until the end of the block; yields the lock file.
+
+    Raises
+    ------
+    InvalidInputError : another process has the lock, as ``in_use`` says, or the directory cannot be written
+    """
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        require_regular(root / LOCK, InvalidInputError)
+        lock = (root / LOCK).open("a")
+    except OSError as error:
+        raise unwritable(root, error) from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # kill -9 also releases the lock
+        except OSError as error:
+            raise InvalidInputError(f"{root}: {in_use}") from error
+        yield lock
 
 
 def require_result_files(directory: Path) -> None:

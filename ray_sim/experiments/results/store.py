@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +15,8 @@ import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from ray_sim.experiments.results.result_directories import (
+    LOCK,
+    locked,
     remove_leftovers,
     replace_files,
     require_lasting_directory,
@@ -38,14 +39,12 @@ from ray_sim.reports.page import timeline_to_end
 from ray_sim.reports.plots import completed_jct_s
 from ray_sim.reports.sweep_report import PLACE_COLUMNS, PlaceData
 from ray_sim.reports.tables import Place, RunRow
-from workloads.sources import require_regular
 
 STORE_FORMAT = 2
 """Version of the layout, in sweep.json; a store of another version is neither read nor written."""
 
 _FAILURES = "failures.json"
 _RUNS = "runs"
-_LOCK = ".lock"
 _REMEDY = "move it elsewhere if it is yours, otherwise delete it and go on with --resume"
 
 Stamp = tuple[int, int]
@@ -157,7 +156,7 @@ class ResultStore:
     def in_reach(self) -> bool:
         """Whether this process, perhaps on another host, can access the store that a sweep holds."""
         try:
-            return self._token != "" and (self.root / _LOCK).read_text() == self._token
+            return self._token != "" and (self.root / LOCK).read_text() == self._token
         except OSError:
             return False
 
@@ -171,19 +170,7 @@ class ResultStore:
         """
         require_lasting_directory(self.root)
         self._check_owner(name)
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            require_regular(self.root / _LOCK, InvalidInputError)
-            lock = (self.root / _LOCK).open("a")
-        except OSError as error:
-            raise unwritable(self.root, error) from error
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # kill -9 also releases the lock
-            except OSError as error:
-                raise InvalidInputError(
-                    f"{self.root}: another sweep is writing here; wait for it or choose another -o"
-                ) from error
+        with locked(self.root, "another sweep is writing here; wait for it or choose another -o") as lock:
             self._token = uuid.uuid4().hex
             lock.truncate(0)
             lock.write(self._token)
@@ -195,7 +182,7 @@ class ResultStore:
     def _check_owner(self, name: str) -> None:
         if not self.root.exists() or not any(self.root.iterdir()):
             return
-        if (self.root / _LOCK).exists() and not (self.root / PLAN).exists():
+        if (self.root / LOCK).exists() and not (self.root / PLAN).exists():
             return  # the lock file of a sweep that was killed before it wrote its plan
         if not (self.root / PLAN).exists():
             other = min(self.root.iterdir()).name
@@ -254,11 +241,7 @@ class ResultStore:
         """The finished runs among the entries, for tables."""
         return [
             RunRow(
-                entry.workload,
-                entry.cluster,
-                entry.setting,
-                entry.policy,
-                entry.seed,
+                *(*entry.place, entry.policy, entry.seed),
                 read_summary(self.run_directory(entry.content_hash)),
             )
             for entry in entries
@@ -268,7 +251,7 @@ class ResultStore:
     def places(self, entries: Iterable[Entry]) -> Iterator[tuple[Place, PlaceData]]:
         """Yield, place by place, the jobs of the finished runs, and a timeline of each policy."""
         done = [entry for entry in entries if self.has(entry.content_hash)]
-        for place, group in groupby(done, key=lambda entry: (entry.workload, entry.cluster, entry.setting)):
+        for place, group in groupby(done, key=lambda entry: entry.place):
             jobs: list[pl.DataFrame] = []
             timelines: dict[str, pl.DataFrame] = {}
             seeds: set[int | None] = set()

@@ -171,7 +171,7 @@ def _first_runs(finished: Iterable[Entry]) -> dict[Place, Entry]:
     """The first finished run of each place."""
     first: dict[Place, Entry] = {}
     for entry in finished:
-        first.setdefault((entry.workload, entry.cluster, entry.setting), entry)
+        first.setdefault(entry.place, entry)
     return first
 
 

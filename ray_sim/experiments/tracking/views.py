@@ -72,8 +72,7 @@ class SeedGroup:
     @property
     def place(self) -> Place:
         """Workload, cluster and setting."""
-        first = self.entries[0]
-        return first.workload, first.cluster, first.setting
+        return self.entries[0].place
 
     def state(self, done: Collection[str]) -> tuple[str, str]:
         """MLflow's status, FAILED unless all runs are done, and a digest of the finished runs.
