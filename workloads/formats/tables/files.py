@@ -179,6 +179,8 @@ def open_table(path: Path, read: Reading, folder: Path) -> TableSource:
     require_file(path)
     file = _as_utf8(path, _unpacked(path, folder), read.encoding, folder)
     form = read.format or _form_of(path, file)
+    if read.format is None and read.records is not None and form == "json-lines":
+        form = "json"  # one object in one line
     if form == "csv":
         tabs = path.name.removesuffix(".gz").endswith(".tsv")
         return open_text(

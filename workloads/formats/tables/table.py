@@ -177,7 +177,8 @@ def _query(source: TableSource, mapping: ColumnMapping, rebase: bool) -> pl.Lazy
     no = pl.lit(value=False)
     values: dict[str, pl.Expr] = {"dated": no, "local": no, "ambiguous": no}
     reasons: list[pl.Expr] = []
-    for column in COLUMNS:
+    for each in COLUMNS:
+        column = replace(each, null=None) if each.name in mapping.required else each
         text, value = pl.col(_text(column.name)), pl.col(column.name)
         rule = mapping.derived.get(column.name)
         if rule is not None and rule.parsed is not None:
@@ -232,7 +233,8 @@ def _texts(source: TableSource, mapping: ColumnMapping) -> pl.LazyFrame:
     used = mapping.used(source)
     rows = source.rows({_their_text(name): name for name in source.header if name in used})
     parts = {_their_text(name): part_of_name(form, source) for name, form in mapping.file_name.items()}
-    rows = rows.with_columns(pl.lit(part).alias(name) for name, part in parts.items())
+    parts |= {_their_text(name): None for name in mapping.blank_if_missing if name not in source.header}
+    rows = rows.with_columns(pl.lit(part, pl.String).alias(name) for name, part in parts.items())
     groups = {base: found for base, found in mapping.groups.items() if base in used}
     rows = rows.with_columns(
         _cell_texts(mapping, used - {name for found in groups.values() for name in found})
@@ -504,6 +506,11 @@ class _SubmissionForms:
                 f"submit_s: {self.local:,} of {self.dated:,} dates have no offset from UTC, first in"
                 f" {self.first_local}; they are taken as UTC. If they are local times, give their zone as"
                 " time_zone in a mapping file (--map)"
+            )
+        if self.ambiguous:
+            yield (
+                f"submit_s: {self.ambiguous:,} of {self.dated:,} dates are in an hour that came twice, as the"
+                " clocks went back; they are taken as of its first pass"
             )
         if mapping.time_zone is not None and self.jobs and not self.local:
             yield f"time_zone {mapping.time_zone}: not used, as no kept row has a date without an offset"
