@@ -20,7 +20,7 @@ from ray_sim.experiments.inputs.server_files import WORLD
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import resolve
 from tests.command_line import RAY_SIM, answer, complaint
-from workloads.formats.registry import FORMATS
+from workloads.formats.registry import all_formats, presets
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -73,13 +73,34 @@ def test_every_bundled_cluster_is_listed_with_its_purpose(capsys: pytest.Capture
 
 def test_every_format_is_listed_with_a_page_that_exists(capsys: pytest.CaptureFixture[str]) -> None:
     listed = records(capsys, "formats")
-    assert [each["name"] for each in listed] == list(FORMATS)
+    assert [each["name"] for each in listed] == list(all_formats())
     for each in listed:
         page, _, heading = str(each["page"]).partition("#")
         text = (REPOSITORY / page).read_text()
-        assert not heading or f"# {heading.replace('-', ' ', 1).capitalize()}" in text
+        named = heading if each["name"] in presets() else heading.replace("-", " ", 1).capitalize()
+        assert not heading or f"# {named}\n" in text
         assert each["source"]
         assert each["files"]
+
+
+def test_a_preset_is_shown_as_a_mapping_file_to_edit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["formats", "helios", "--show"]) == 0
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(capsys.readouterr().out)
+    assert mine.read_bytes() == presets()["helios"].read_bytes()
+    sample = str(REPOSITORY / "workloads" / "samples" / "presets" / "helios.csv")
+    for argv in (["helios"], ["csv", "--map", str(mine)]):
+        assert answer(capsys, "convert", *argv, sample, "-o", str(tmp_path / "w.parquet"))["kept"] == 4
+
+
+def test_only_a_preset_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [each["name"] for each in records(capsys, "formats", "philly")] == ["philly"]
+    assert main(["formats", "philly", "--show"]) == 2
+    assert "--show: philly is no preset; name one of acme, " in capsys.readouterr().err
+    assert main(["formats", "--show"]) == 2
+    assert main(["formats", "slurm"]) == 2
 
 
 @pytest.mark.slow

@@ -29,9 +29,13 @@ from workloads.progress import Meter
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
 FORMATS: dict[str, TraceFormat] = {
-    found.FORMAT.name: found.FORMAT for found in (table, trace2011, trace2019, pods, philly_log, philly_csv)
+    each.name: each
+    for each in (
+        *(found.FORMAT for found in (table, trace2011, trace2019, pods, philly_log, philly_csv)),
+        replace(pods.FORMAT, name="alibaba-gpu-2023"),
+    )
 }
-"""Every trace format with code of its own, by its name."""
+"""Every trace format with code of its own, by its name; lists of pods have two names."""
 
 _PRESETS = Path(__file__).parent / "presets"
 
