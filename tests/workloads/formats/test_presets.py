@@ -501,6 +501,18 @@ def test_alibaba_gpu_2023_is_a_name_of_gpu_pods(tmp_path: Path) -> None:
     assert converted("gpu-pods", *samples("alibaba-gpu-2023"), folder=tmp_path)[1] == jobs
 
 
+@pytest.mark.parametrize("name", presets())
+def test_a_sample_fits_no_other_preset(name: str, tmp_path: Path) -> None:
+    wrong = "swf" if name == "sacct" else "sacct"
+    with pytest.raises(InvalidInputError, match=rf"fits the format {name}, not {wrong}"):
+        converted(wrong, *samples(name), folder=tmp_path)
+
+
+def test_a_table_of_a_preset_is_named_to_who_takes_it_for_csv(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"^condor.json: fits the format condor, not csv\n"):
+        converted("csv", *samples("condor"), folder=tmp_path)
+
+
 def truth(file: Path) -> dict[str, Mapping[str, object]]:
     """The right jobs of a foreign table by id."""
     rows = pl.read_csv(file, schema_overrides={"job_id": pl.String}).rows(named=True)

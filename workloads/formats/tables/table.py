@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
 from pydantic import JsonValue
@@ -48,6 +49,9 @@ _MAPPING = "in a mapping file (--map)"
 
 SHOWN = 100
 """Characters of a value that advice shows."""
+
+_TRIED_ROWS = 1000
+"""Rows of a file by which it fits a preset or not."""
 
 _LINES = "fields are separated as the header's are, and as many as it names"
 
@@ -114,6 +118,22 @@ def read(
         ),
         advice="" if forms.jobs else advice_on(rows, sources, mapping),
     )
+
+
+def fits(preset: Path, paths: Sequence[Path], folder: Path) -> bool:
+    """Whether files have the columns that a preset needs, and each a row, among the first, that is kept."""
+    kept = pl.col("reason").is_null() & pl.col("left_out").is_null()
+    try:
+        with TemporaryDirectory(dir=folder) as copies:
+            mapping, sources = _opened(paths, ConvertOptions(), Path(copies), preset, None)
+            for source in sources:
+                _require(source, mapping)
+                rows = _query(source, mapping, rebase=False).head(_TRIED_ROWS)
+                if not collect_text(source.path, rows.select(kept.any())).item():
+                    return False
+    except InvalidInputError:
+        return False
+    return True
 
 
 def _opened(
