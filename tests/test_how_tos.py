@@ -21,6 +21,7 @@ HOW_TOS = (
     *("mlflow.md", "policies.md", "workloads.md", "training.md", "engine.md", "install.md"),
     *("certificates.md", "models/interference.md", "models/a_online.md", "models/harmony.md"),
     *("models/oasis.md", "models/optimus.md", "models/pd_ors.md", "models/posted_price.md"),
+    "traces/presets.md",
 )
 RUN_BY_OTHER_TESTS = ("start.md", "own_csv.md", "README.md")
 """Pages whose commands `tests.test_readme` runs."""
@@ -30,6 +31,11 @@ NOT_RUN = {
         *("trace.parquet", "sia_philly.csv.gz", "week.parquet", "clusterdata-2011-2", "cluster_job_log"),
         *("cell_a", "google.parquet", "openb_pod_list", "pods.parquet", "pcs_vc_traces", "mine.parquet"),
         *("philly.yaml", "philly_days.yaml", "runs/fifo --trace"),
+    ),
+    "a public trace, of which tests/workloads/formats/test_presets.py converts a sample": (
+        *("convert sacct", "convert swf", "convert k8s-", "convert kueue", "convert condor", "convert pbs"),
+        *("convert pai-2020", "convert alibaba-2018", "convert helios Venus", "convert acme trace"),
+        *("convert azure-vm", "convert opendc"),
     ),
     "minutes to hours; `ray-sim bench` and `ray-sim reproduce` tell their time": (
         *("ray-sim bench", "ray-sim arena", "ray-sim train", "ray-sim reproduce"),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument
+from typer import Argument, Option
 
 from ray_sim.cli.console import print_json, print_list, print_rows, print_table
 from ray_sim.cli.options import Json
-from ray_sim.model.errors import UnknownNameError
+from ray_sim.model.errors import InvalidInputError, UnknownNameError
 
 if TYPE_CHECKING:
     from ray_sim.model.parameters import Parameter
@@ -128,17 +129,34 @@ def clusters(json_output: Json = False) -> None:
     )
 
 
-def formats(json_output: Json = False) -> None:
-    """List the trace formats that convert reads: source, files and page of the guide.
+def formats(
+    name: Annotated[str | None, Argument(help="Format to show alone.")] = None,
+    show: Annotated[
+        bool, Option("--show", help="Print the preset NAME as a mapping file, to edit for --map.")
+    ] = False,
+    json_output: Json = False,
+) -> None:
+    """List the trace formats that convert reads, presets last: source, files and page of the guide.
 
-    Example: ray-sim formats
+    Example: ray-sim formats sacct --show > mine.yaml
     """
-    from workloads.formats.registry import FORMATS
+    from workloads.formats.registry import all_formats, presets
 
+    found = all_formats()
+    if name is not None and name not in found:
+        raise UnknownNameError("trace format", name, found)
+    if show:
+        if name not in presets():
+            raise InvalidInputError(
+                f"--show: {name or 'no format'} is no preset; name one of {', '.join(presets())}"
+            )
+        sys.stdout.write(presets()[name].read_text())
+        return
+    listed = [*found.values()] if name is None else [found[name]]
     print_list(
-        (each.to_dict() for each in FORMATS.values()),
+        (each.to_dict() for each in listed),
         ["format", "source", "files", "page"],
-        [(each.name, each.source, each.files, each.page) for each in FORMATS.values()],
+        [(each.name, each.source, each.files, each.page) for each in listed],
         "ray-sim convert FORMAT FILES -o OUT.parquet",
         as_json=json_output,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,7 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import resolve
 from tests.command_line import answer, complaint, process
 from tests.conftest import REPOSITORY
-from workloads.formats.registry import FORMATS
+from workloads.formats.registry import all_formats, presets
 
 
 def records(capsys: pytest.CaptureFixture[str], *argv: str) -> list[dict[str, object]]:
@@ -87,13 +88,34 @@ def test_every_bundled_cluster_is_listed_with_its_purpose(capsys: pytest.Capture
 
 def test_every_format_is_listed_with_a_page_that_exists(capsys: pytest.CaptureFixture[str]) -> None:
     listed = records(capsys, "formats")
-    assert [each["name"] for each in listed] == list(FORMATS)
+    assert [each["name"] for each in listed] == list(all_formats())
     for each in listed:
         page, _, heading = str(each["page"]).partition("#")
         text = (REPOSITORY / page).read_text()
-        assert not heading or f"# {heading.replace('-', ' ', 1).capitalize()}" in text
+        named = heading if each["name"] in presets() else heading.replace("-", " ", 1).capitalize()
+        assert not heading or f"# {named}\n" in text
         assert each["source"]
         assert each["files"]
+
+
+def test_a_preset_is_shown_as_a_mapping_file_to_edit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["formats", "helios", "--show"]) == 0
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(capsys.readouterr().out)
+    assert mine.read_bytes() == presets()["helios"].read_bytes()
+    sample = str(REPOSITORY / "workloads" / "samples" / "presets" / "helios.csv")
+    for argv in (["helios"], ["csv", "--map", str(mine)]):
+        assert answer(capsys, "convert", *argv, sample, "-o", str(tmp_path / "w.parquet"))["kept"] == 4
+
+
+def test_only_a_preset_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [each["name"] for each in records(capsys, "formats", "philly")] == ["philly"]
+    assert main(["formats", "philly", "--show"]) == 2
+    assert "--show: philly is no preset; name one of acme, " in capsys.readouterr().err
+    assert main(["formats", "--show"]) == 2
+    assert main(["formats", "slurm"]) == 2
 
 
 @pytest.mark.slow

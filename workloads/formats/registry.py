@@ -18,6 +18,7 @@ import polars as pl
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
 from ray_sim.user_code import load, users_code
+from workloads.files import text_bytes
 from workloads.formats import pods
 from workloads.formats.google import trace2011, trace2019
 from workloads.formats.philly import csv as philly_csv
@@ -28,17 +29,57 @@ from workloads.formats.tables.mapping import parse_mapping
 from workloads.progress import Meter
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
-FORMATS: dict[str, TraceFormat] = {
-    found.FORMAT.name: found.FORMAT for found in (table, trace2011, trace2019, pods, philly_log, philly_csv)
-} | {name: replace(table.FORMAT, name=name) for name in ("json", "parquet")}
-"""Every trace format with code of its own, by its name."""
+TABLES = ("csv", "json", "parquet")
+"""Names of the format of any table; the form of a file is recognised by its content."""
 
 _PRESETS = Path(__file__).parent / "presets"
+
+_TRIED_BYTES = 2**28
+"""Bytes of text up to which files that do not fit are tried with every preset."""
 
 
 def presets() -> dict[str, Path]:
     """The mapping files of the package by name."""
     return {path.stem: path for path in sorted(_PRESETS.glob("*.yaml"))}
+
+
+def _read_table(
+    name: str, paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Meter
+) -> Parsed:
+    """Read tables as `csv` or by a preset; where they do not fit, say which presets do."""
+    try:
+        parsed = table.read(paths, options, folder, meter, preset=presets().get(name))
+    except InvalidInputError as error:
+        if others := _that_fit(name, paths, options, folder):
+            error.args = (f"{others}\n{error}",)
+        raise
+    if parsed.advice and (others := _that_fit(name, paths, options, folder)):
+        return replace(parsed, advice=f"{parsed.advice}; {others}")
+    return parsed
+
+
+def _that_fit(name: str, paths: Sequence[Path], options: ConvertOptions, folder: Path) -> str:
+    """Name the other presets that files fit; empty for none, with a mapping, or where trying takes long."""
+    if options.mapping is not None or text_bytes(paths) > _TRIED_BYTES:
+        return ""
+    found = [
+        other
+        for other, path in presets().items()
+        if other != name and table.fits(path, paths, folder / other)
+    ]
+    names = ", ".join(path.name for path in paths)
+    return f"{names}: fits the format {' or '.join(found)}, not {name}" if found else ""
+
+
+FORMATS: dict[str, TraceFormat] = {
+    each.name: each
+    for each in (
+        *(replace(table.FORMAT, name=name, read=partial(_read_table, name)) for name in TABLES),
+        *(found.FORMAT for found in (trace2011, trace2019, pods, philly_log, philly_csv)),
+        replace(pods.FORMAT, name="alibaba-gpu-2023"),
+    )
+}
+"""Every trace format with code of its own, by its name; lists of pods have two names."""
 
 
 def all_formats() -> dict[str, TraceFormat]:
@@ -55,7 +96,7 @@ def _preset(name: str, path: Path) -> TraceFormat:
         source=about["source"],
         files=about["files"],
         page=f"docs/traces/presets.md#{name}",
-        read=partial(table.read, preset=path),
+        read=partial(_read_table, name),
     )
 
 

@@ -40,6 +40,8 @@ _SUFFIXES = (
 )
 """Factors of Kubernetes' suffixes."""
 
+_BINARY = {prefix: 1024.0**power for prefix, power in _PREFIXES.items()}
+
 _EXCEL_1970 = 25_569
 """Number of the day 1970-01-01 in Excel, whose day 0 is 1899-12-30."""
 
@@ -160,11 +162,12 @@ def quantity(text: pl.Expr, bare: float | None, *, binary: bool) -> pl.Expr:
     Parameters
     ----------
     bare : factor of a number without a suffix; None to read it as none
-    binary : K, M, G, ... are powers of 1024, as in Slurm
+    binary : K, M, G, ... are powers of 1024 in either case, as in Slurm and PBS
     """
-    factors = _SUFFIXES | ({prefix: 1024.0**power for prefix, power in _PREFIXES.items()} if binary else {})
-    groups = text.str.extract_groups(r"^(-?[0-9.,]+(?:[eE][-+]?[0-9]+)?) ?([kKMGTP]i?|[mun])?[bBcn]?$")
-    suffix = groups.struct.field("2")
+    groups = text.str.extract_groups(r"^(-?[0-9.,]+(?:[eE][-+]?[0-9]+)?) ?([kKmMgGtTpP]i?|[un])?[bBcn]?$")
+    suffix, factors = groups.struct.field("2"), _SUFFIXES
+    if binary:
+        suffix, factors = suffix.str.to_uppercase().str.strip_suffix("I"), _BINARY
     factor = (
         pl.when(suffix.is_null())
         .then(pl.lit(bare, pl.Float64))

@@ -230,7 +230,7 @@ def _of_several(name: str, parts: Sequence[Quantity]) -> Quantity:
     if name == "count":
         return Quantity.number(pl.sum_horizontal(here.cast(pl.Float64) for here in known))
     least, most = pl.min_horizontal(kinds), pl.max_horizontal(kinds)
-    alike = pl.when(least == most).then(most).otherwise(_NEITHER)
+    alike = pl.when(least != most).then(_NEITHER).otherwise(most)
     kind = {"sum": pl.sum_horizontal(kinds), "first": pl.coalesce(kinds)}.get(name, alike)
     joined = _JOINED[name]
     return Quantity(joined([part.value for part in parts]), joined([part.latest for part in parts]), kind)

@@ -176,13 +176,17 @@ def name_problems(file_name: Mapping[str, str], sources: Sequence[TableSource]) 
 
 
 def derived_problems(
-    derived: Mapping[str, Derived], known: Mapping[str, Sequence[str]], numbers: Sequence[str]
+    derived: Mapping[str, Derived],
+    known: Mapping[str, Sequence[str]],
+    blank: Sequence[str],
+    numbers: Sequence[str],
 ) -> Iterator[str]:
     """Problems of computed columns, one line each.
 
     Parameters
     ----------
     known : by file name, the columns there are
+    blank : columns that a file may lack
     numbers : our columns that may be computed
     """
     for name, rule in derived.items():
@@ -203,7 +207,7 @@ def derived_problems(
                 yield f"{where}.{operation}.table.{problem}"
         for key, column in columns:
             for file, header in known.items():
-                if column not in header:
+                if column not in header and column not in blank:
                     yield f"{where}.{key}: {no_column(file, column, header)}"
 
 
@@ -269,6 +273,16 @@ class Join(_Part):
     on: Annotated[dict[str, str], Field(min_length=1)]
     """Columns of the second table by those of the first that must be equal."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_on(cls, entry: object) -> object:
+        """The key `on`, which YAML 1.1 reads as a truth value."""
+        return (
+            {"on" if key is True else key: it for key, it in entry.items()}
+            if isinstance(entry, dict)
+            else entry
+        )
+
 
 class ColumnMapping(BaseModel):
     """Content of a mapping file. Columns with the schema's names need no entry."""
@@ -289,6 +303,10 @@ class ColumnMapping(BaseModel):
     """Column of the file by our name; of several, the first that the files have."""
     optional: list[str] = []
     """Our columns that are left out where the files lack what they are read from."""
+    blank_if_missing: list[str] = []
+    """Columns of the file that are blank in every row where a file lacks them."""
+    required: list[str] = []
+    """Our columns without which a row is rejected, besides those that are never null."""
     derived: dict[str, Derived] = {}
     """Rule of a computed column by our name."""
     cells: dict[str, Cell] = {}
@@ -330,7 +348,7 @@ class ColumnMapping(BaseModel):
 
     def fitted(self, sources: Sequence[TableSource]) -> Self:
         """The mapping without what these files need not have, with one of their columns for each of ours."""
-        headers = [set(self.header(source)) for source in sources]
+        headers = [{*self.header(source), *self.blank_if_missing} for source in sources]
         there = set.intersection(*headers)
         columns = {
             name: [next((each for each in theirs if each in there), theirs[0])]
@@ -369,6 +387,10 @@ class ColumnMapping(BaseModel):
             *self.file_name,
             *(group for groups in self.groups.values() for group in groups),
         )
+
+    def lacks(self, source: TableSource, name: str) -> bool:
+        """Whether a file has no column of that name, and must have one."""
+        return name not in self.header(source) and name not in self.blank_if_missing
 
     @cached_property
     def groups(self) -> dict[str, dict[str, str]]:
@@ -493,6 +515,7 @@ def _problems(mapping: ColumnMapping, sources: Sequence[TableSource], complete: 
     yield from derived_problems(
         mapping.derived,
         {source.path.name: mapping.header(source) for source in sources},
+        mapping.blank_if_missing,
         [column.name for column in mapping.known.values() if column.is_number],
     )
     yield from _constant_problems(mapping)
@@ -518,7 +541,7 @@ def _column_problems(mapping: ColumnMapping, sources: Sequence[TableSource]) -> 
         if name in mapping.constants:
             yield f"columns.{name}: also a constant; keep one of the two"
         for source in sources:
-            if theirs not in mapping.header(source):
+            if mapping.lacks(source, theirs):
                 problem = no_column(source.path.name, theirs, mapping.header(source))
                 yield f"columns.{name}: {problem}{source.other_separator}"
 
@@ -557,7 +580,8 @@ def _unit_problems(mapping: ColumnMapping, sources: Sequence[TableSource], compl
 
 
 def _task_problems(mapping: ColumnMapping, sources: Sequence[TableSource], complete: bool) -> Iterator[str]:
-    yield from _unknown(mapping, "optional", mapping.optional)
+    for section, names in (("optional", mapping.optional), ("required", mapping.required)):
+        yield from _unknown(mapping, section, names)
     for section, names, kind, possible in (
         ("per_job", mapping.per_job, "column of a task's demand", PER_TASK),
         ("per_task", mapping.per_task, "column of a whole job's demand", _PER_TASK),
@@ -574,7 +598,7 @@ def _cell_problems(mapping: ColumnMapping, sources: Sequence[TableSource]) -> It
         for problem in cell.problems(mapping.time_zone):
             yield f"cells.{theirs}.{problem}"
         for source in sources:
-            if theirs not in mapping.header(source):
+            if mapping.lacks(source, theirs):
                 yield f"cells.{theirs}: {no_column(source.path.name, theirs, mapping.header(source))}"
             for group in cell.groups if not cell.problems(mapping.time_zone) else ():
                 if group in source.header:
@@ -598,7 +622,7 @@ def _where_problems(mapping: ColumnMapping, sources: Sequence[TableSource]) -> I
         if problem := condition.problem():
             yield f"where[{index}]: {problem}"
         for source in sources:
-            if condition.column not in mapping.header(source):
+            if mapping.lacks(source, condition.column):
                 problem = no_column(source.path.name, condition.column, mapping.header(source))
                 yield f"where[{index}].column: {problem}"
 

@@ -40,7 +40,8 @@ def rows_of(source: TableSource, mapping: ColumnMapping, rebase: bool) -> pl.Laz
     no = pl.lit(value=False)
     values: dict[str, pl.Expr] = {"dated": no, "local": no, "ambiguous": no}
     reasons: list[pl.Expr] = []
-    for column in mapping.known.values():
+    for each in mapping.known.values():
+        column = replace(each, null=None) if each.name in mapping.required else each
         found, faults = _column(mapping, _bounds(column, rebase), names.get(column.name))
         values |= found
         reasons += faults
@@ -98,7 +99,8 @@ def _texts(source: TableSource, mapping: ColumnMapping) -> pl.LazyFrame:
     used = mapping.used(source)
     rows = source.rows({_their_text(name): name for name in source.header if name in used})
     parts = {_their_text(name): part_of_name(form, source) for name, form in mapping.file_name.items()}
-    rows = rows.with_columns(pl.lit(part).alias(name) for name, part in parts.items())
+    parts |= {_their_text(name): None for name in mapping.blank_if_missing if name not in source.header}
+    rows = rows.with_columns(pl.lit(part, pl.String).alias(name) for name, part in parts.items())
     groups = {base: found for base, found in mapping.groups.items() if base in used}
     made = {name for found in groups.values() for name in found}
     rows = rows.with_columns(_cell_texts(mapping, used - made))

@@ -22,12 +22,15 @@ from workloads.formats.tables.files import JoinedSource, Reading, files_in, open
 from workloads.formats.tables.mapping import ColumnMapping, Join, parse_mapping, require_fit
 from workloads.formats.tables.nodes import read_nodes
 from workloads.formats.tables.query import rows_of
-from workloads.formats.text import TableSource, read_rows, reject_frame
+from workloads.formats.text import TableSource, collect_text, read_rows, reject_frame
 from workloads.progress import Meter
 from workloads.rows import DUPLICATE_JOB, DuplicateRule, Replaced, keep_best, repeats
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
 REQUIRED = ("submit_s", "duration_s", "num_gpus")
+
+_TRIED_ROWS = 1000
+"""Rows of a file by which it fits a preset or not."""
 
 _UNIQUE = {"job_id", "trace_order"}
 """Columns of a file that have no repeats: over all rows, and within a vc."""
@@ -95,6 +98,24 @@ def read(
         cluster=cluster,
         advice="" if forms.jobs else advice_on(rows, sources, mapping),
     )
+
+
+def fits(preset: Path, paths: Sequence[Path], folder: Path) -> bool:
+    """Whether files have the columns that a preset needs, and each a row, among the first, that is kept."""
+    try:
+        mapping, sources, _ = _opened(paths, ConvertOptions(), folder, preset, None)
+        for source in sources:
+            _require(source, mapping)
+        firsts = [rows_of(source, mapping, rebase=False).head(_TRIED_ROWS) for source in sources]
+        kept = [
+            rows.filter(pl.col("reason").is_null(), pl.col("left_out").is_null()).select(pl.len())
+            for rows in firsts
+        ]
+        return all(
+            collect_text(source.path, count).item() for source, count in zip(sources, kept, strict=True)
+        )
+    except InvalidInputError:
+        return False
 
 
 def _opened(
@@ -252,6 +273,11 @@ class _SubmissionForms:
                 f"submit_s: {self.local:,} of {self.dated:,} dates have no offset from UTC, first in"
                 f" {self.first_local}; they are taken as UTC. If they are local times, give their zone as"
                 " time_zone in a mapping file (--map)"
+            )
+        if self.ambiguous:
+            yield (
+                f"submit_s: {self.ambiguous:,} of {self.dated:,} dates are in an hour that came twice, as the"
+                " clocks went back; they are taken as of its first pass"
             )
         if mapping.time_zone is not None and self.jobs and not self.local:
             yield f"time_zone {mapping.time_zone}: not used, as no kept row has a date without an offset"

@@ -170,3 +170,76 @@ def test_jobs_of_both_published_forms_start_at_the_same_instant(
     assert report.notes["epoch_utc"] == "2017-09-04T17:30:41+00:00"
     both = sia.with_columns(pl.col("submit_s") + zero_s).join(pcs, on=keys, how="semi")
     assert both.height > 0.9 * sia.height
+
+
+def test_a_column_that_files_may_lack_is_blank_there(tmp_path: Path) -> None:
+    mapping = (
+        "columns: {num_gpus: gpus}\nderived: {wait_s: 'first(start - submit_s, 0)'}\n"
+        "blank_if_missing: [gpus, start]\ncells: {gpus: {default: 0}}\n"
+    )
+    (tmp_path / "old.csv").write_text("job_id,submit_s,duration_s\na,1,5\n")
+    (tmp_path / "new.csv").write_text("job_id,submit_s,duration_s,gpus,start\nb,2,5,4,9\nc,3,5,,\n")
+    file, out = tmp_path / "map.yaml", tmp_path / "w.parquet"
+    file.write_text(mapping)
+    files = [tmp_path / "old.csv", tmp_path / "new.csv"]
+    convert("csv", files, out, options=ConvertOptions(mapping=file))
+    assert read_frame(out).select("job_id", "num_gpus", "wait_s").rows() == [
+        ("a", 0, 0),
+        ("b", 4, 7),
+        ("c", 0, 0),
+    ]
+
+
+def test_a_row_without_a_required_column_is_rejected(trace: Trace) -> None:
+    rows = "submit_s,duration_s,num_gpus,num_tasks,cpu_per_task\n0,1,1,2,4\n1,1,1,,4\n2,1,1,2,\n"
+    report, _ = converted(trace(rows), "required: [num_tasks]")
+    assert (report.kept, report.rejected) == (2, {"missing_num_tasks": 1})
+    with pytest.raises(InvalidInputError, match=r"required.nodes: unknown column of a workload 'nodes'"):
+        converted(trace(rows), "required: [nodes]")
+
+
+def test_a_second_table_is_joined_by_the_key_on_without_quotes(tmp_path: Path) -> None:
+    # YAML 1.1 reads on as a truth value.
+    (tmp_path / "jobs.csv").write_text("job_id,duration_s,num_gpus\na,5,1\nb,6,1\n")
+    (tmp_path / "times.csv").write_text("name,begin\nb,20\na,10\n")
+    file, out = tmp_path / "map.yaml", tmp_path / "w.parquet"
+    file.write_text(
+        "join: {file: times.csv, name: time, on: {job_id: name}}\ncolumns: {submit_s: time.begin}\n"
+    )
+    files = [tmp_path / "jobs.csv", tmp_path / "times.csv"]
+    convert("csv", files, out, options=ConvertOptions(mapping=file))
+    assert read_frame(out).select("job_id", "submit_s").rows() == [("a", 10), ("b", 20)]
+
+
+@pytest.mark.parametrize(
+    ("form", "size", "gib"),
+    [
+        ("binary_quantity", "512mb", 0.5),
+        ("binary_quantity", "2GB", 2),
+        ("binary_quantity", "2Gi", 2),
+        ("binary_quantity", "1048576kb", 1),
+        ("binary_quantity", "4000Mn", 4000 / 1024),
+        ("quantity", "1073741824000m", 1),
+        ("quantity", "1G", 10**9 / 2**30),
+    ],
+)
+def test_sizes_of_schedulers_are_binary_and_those_of_kubernetes_as_written(
+    form: str, size: str, gib: float, trace: Trace
+) -> None:
+    mapping = (
+        "columns: {memory_gib_per_task: mem}\nunits: {memory_gib_per_task: b}\n"
+        f"cells: {{mem: {{as: {form}}}}}\n"
+    )
+    _, frame = converted(trace(f"submit_s,duration_s,num_gpus,mem\n0,1,1,{size}\n"), mapping)
+    assert frame["memory_gib_per_task"].to_list() == [pytest.approx(gib, rel=1e-15)]
+
+
+def test_the_largest_of_unknown_numbers_is_unknown(trace: Trace) -> None:
+    mapping = "derived: {cpu_per_task: 'max(first(a, b), c)'}"
+    _, frame = converted(trace("submit_s,duration_s,num_gpus,a,b,c\n0,1,1,,,\n1,1,1,,2,1\n"), mapping)
+    assert frame["cpu_per_task"].to_list() == [None, 2]
+
+
+def test_an_object_with_its_records_in_one_line_is_read(trace: Trace) -> None:
+    file = trace('{"items": [{"submit_s": 0, "duration_s": 1, "num_gpus": 1}]}\n', "jobs.json")
+    assert converted(file, "read: {records: items}")[0].kept == 1
