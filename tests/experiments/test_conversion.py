@@ -113,7 +113,7 @@ def test_a_cluster_is_not_asked_of_a_format_that_has_none(
     monkeypatch.chdir(tmp_path)
     Path("w.csv").write_text("submit_s,duration_s,num_gpus\n0,1,1\n")
     assert "does not take the option 'cluster'" in complaint(
-        capsys, "convert", "csv", "w.csv", "-o", "w.parquet", "--cluster-out", "c.yaml"
+        capsys, "convert", "philly-csv", "w.csv", "-o", "w.parquet", "--cluster-out", "c.yaml"
     )
     assert "Did you mean 'cut'?" in complaint(
         capsys, "convert", "csv", "w.csv", "-o", "w.parquet", "--censored", "ct"
