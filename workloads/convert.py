@@ -112,7 +112,7 @@ _REJECTS_KEY = "ray_sim_rejects"
 
 
 def convert(
-    format_name: str,
+    format_name: str | TraceFormat,
     sources: Sequence[Path],
     out: Path,
     *,
@@ -136,7 +136,7 @@ def convert(
     InvalidWorkloadError : a source is missing, empty, unreadable, of another format, or has no sound row
     InvalidInputError : an option that the format does not take, or a file that cannot be written
     """
-    trace_format = find_format(format_name)
+    trace_format = find_format(format_name) if isinstance(format_name, str) else format_name
     options = options or ConvertOptions()
     require_folder_of(out)
     rejects = rejects or out.with_name(f"{out.name}.rejects.parquet")

@@ -6,10 +6,18 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument, Context, Option
 
-from ray_sim.cli.console import print_json, print_rows, progress, say
-from ray_sim.cli.options import Json, Out
+from ray_sim.cli.console import print_json, print_rows, print_table, print_text, progress, say
+from ray_sim.cli.options import Json
+from ray_sim.model.errors import InvalidInputError
+
+
+def _lift(context: Context, asked: bool) -> bool:
+    """With --guess, all arguments are files, and no output is required."""
+    for parameter in context.command.params if asked else ():
+        parameter.required = False
+    return asked
 
 
 def convert(
@@ -21,7 +29,19 @@ def convert(
         ),
     ],
     sources: Annotated[list[str], Argument(metavar="SRC...", help="The trace's files.")],
-    out: Out,
+    out: Annotated[Path | None, Option("-o", "--out", help="File to write.")],
+    guess: Annotated[
+        bool,
+        Option(
+            "--guess",
+            callback=_lift,
+            is_eager=True,
+            help="Guess the mapping of tables: no FORMAT, and -o only to convert all rows.",
+        ),
+    ] = False,
+    map_out: Annotated[
+        Path | None, Option("--map-out", help="Write the guessed mapping to this file [FILE.map.yaml].")
+    ] = None,
     mapping: Annotated[
         str | None, Option("--map", help="YAML file that maps the trace's columns to workload columns.")
     ] = None,
@@ -55,16 +75,31 @@ def convert(
     html: Annotated[
         Path | None, Option("--html", help="Write a page of what became of the trace to this HTML file.")
     ] = None,
+    address: Annotated[
+        str | None, Option(help="Open many files by tasks of Ray: local, auto or ray://HOST:PORT.")
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Convert a trace to a Parquet workload; every row is kept or rejected with a counted reason.
 
     Example: ray-sim convert philly-csv philly.csv.gz -o philly.parquet
+
+    Example for an unknown table: ray-sim convert --guess jobs.csv
     """
+    if guess:
+        others = [mapping, run_time, rows != "task", censored != "drop", seed, cluster_out, window, rejects]
+        if any([rebase, *others]):
+            raise InvalidInputError("--guess: takes -o, --map-out, --time-zone and --json only")
+        _guess([format_name, *(sources or ())] if format_name else [], out, map_out, time_zone, json_output)
+        return
+    if map_out is not None:
+        raise InvalidInputError(f"--map-out {map_out}: only with --guess")
+    assert out is not None
     from ray_sim.experiments.conversion import convert_files
+    from ray_sim.experiments.fanout.pools import opening_pool
 
     began = time.perf_counter()
-    with progress("convert, % of the work", quiet=json_output) as tell:
+    with opening_pool(address, say) as pool, progress("convert, % of the work", quiet=json_output) as tell:
         report = convert_files(
             format_name,
             sources,
@@ -80,6 +115,7 @@ def convert(
             window=window,
             rejects=rejects,
             html=html,
+            pool=pool,
             progress=tell,
         )
     seconds = time.perf_counter() - began
@@ -90,3 +126,27 @@ def convert(
         say(f"warning: {warning}")
     written = [(name, path) for name, path in (("cluster", cluster_out), ("page", html)) if path]
     print_rows([*report.rows(), *written, ("seconds", round(seconds, 2))])
+
+
+def _guess(
+    sources: list[str], out: Path | None, map_out: Path | None, time_zone: str | None, json_output: bool
+) -> None:
+    """Guess and print; raise InvalidInputError where the workload that was asked for is not written."""
+    from ray_sim.experiments.guess import guess_files
+
+    report = guess_files(sources, out, map_out, time_zone)
+    if json_output:
+        print_json(report.to_dict())
+    else:
+        print_text(f"{', '.join(sources)}: {report.taken_for}")
+        print_table(("our column", "theirs", "unit", "evidence"), report.guess.proposal.rows())
+        for doubt in report.guess.proposal.doubts():
+            print_text(f"DOUBT: {doubt}")
+        if report.problem and out is None:
+            print_text(f"PROBLEM: {report.problem}")
+        for warning in report.conversion.warnings if report.conversion else ():
+            say(f"warning: {warning}")
+        print_rows([("mapping", report.mapping), ("to convert all rows", report.command)])
+        print_rows(report.workload.rows() if report.workload else [])
+    if report.problem and out is not None:
+        raise InvalidInputError(f"{report.problem}; then: {report.command}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from ray_sim.cli import main
@@ -45,3 +46,50 @@ def test_convert_says_what_became_of_a_trace(desk: Path, capsys: pytest.CaptureF
     assert "submit_s looks like days of Excel" in str(answer(capsys, *command)["warnings"])
     Path("mine.html").write_text("mine")
     assert "mine.html" in complaint(capsys, *command[:-1], "mine.html")
+
+
+GUESSED = "name,submitted,minutes,gpus\na,26.10.2023 08:05,10,1\nb,27.10.2023 08:05,20,2\n"
+
+
+def test_guess_proposes_a_mapping_that_convert_takes(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("jobs.csv").write_text(GUESSED)
+    told = answer(capsys, "convert", "--guess", "jobs.csv", "--time-zone", "Europe/Berlin")
+    assert (told["preset"], told["doubts"], told["missing"]) == (None, [], [])
+    assert told["workload"]["duration_s"]["max"] == 20 * 60
+    assert not Path("W.parquet").exists()
+    assert main(str(told["command"]).split()[1:]) == 0
+    # 08:05 in Berlin's summer is 06:05 UTC
+    assert pl.read_parquet("W.parquet")["submit_s"][0] == 1_698_300_300
+
+
+def test_guess_writes_all_rows_only_without_a_doubt(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("jobs.csv").write_text(GUESSED)
+    told = complaint(capsys, "convert", "--guess", "jobs.csv", "-o", "w.parquet")
+    assert "w.parquet is not written before the doubts are settled in jobs.csv.map.yaml" in told
+    assert not Path("w.parquet").exists()
+    assert "# DOUBT: dates have no offset from UTC" in Path("jobs.csv.map.yaml").read_text()
+    assert main(["convert", "--guess", "jobs.csv", "--time-zone", "UTC", "-o", "w.parquet"]) == 0
+    assert "by the name, such as 10; 2 of 2 rows" in capsys.readouterr().out
+    assert pl.read_parquet("w.parquet").height == 2
+
+
+def test_guess_keeps_an_edited_mapping_and_names_what_is_missing(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("jobs.csv").write_text("job,created,colour\na,2024-01-01T00:00:00Z,red\n")
+    told = answer(capsys, "convert", "--guess", "jobs.csv")
+    assert told["problem"] == "duration_s, num_gpus not found; columns that are left: 'colour'"
+    Path("jobs.csv.map.yaml").write_text("constants: {num_gpus: 1}\n")
+    assert "is not overwritten" in complaint(capsys, "convert", "--guess", "jobs.csv")
+
+
+def test_guess_takes_files_only_and_convert_still_needs_its_output(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("jobs.csv").write_text(GUESSED)
+    assert "--guess: name at least one table" in complaint(capsys, "convert", "--guess")
+    assert "--guess: takes" in complaint(capsys, "convert", "--guess", "jobs.csv", "--rebase")
+    assert "--map-out m.yaml: only with --guess" in complaint(
+        capsys, "convert", "csv", "jobs.csv", "-o", "w.parquet", "--map-out", "m.yaml"
+    )
+    assert "Missing option '-o' / '--out'" in complaint(capsys, "convert", "csv", "jobs.csv")

@@ -75,26 +75,42 @@ def read_records(
             ) from fault
 
 
+def list_key(path: Path) -> str | None:
+    """The first key under which a file's JSON object has a list of objects; None for none."""
+    with read_to_its_end(path), open_unpacked(path) as stream:
+        window = _Window(stream)
+        try:
+            return next((name for name in _keys(window) if window.at_objects()), None)
+        except _TextError:
+            return None  # its reader tells the fault
+
+
 def _enter(window: _Window, key: str) -> None:
     """Advance to the value that an object has under a key."""
     found: list[str] = []
-    following = window.peek()
-    if following != "{":
+    if window.peek() != "{":
         raise _TextError(f"no JSON object with the key '{key}'", window.at)
+    for name in _keys(window):
+        if name == key:
+            return
+        if window.peek() in ("[", "{"):
+            found.append(name)
+    has = f"; lists and objects are under: {', '.join(found)}" if found else ""
+    raise _TextError(f"the object has no key '{key}'{has}", window.at)
+
+
+def _keys(window: _Window) -> Iterator[str]:
+    """The keys of an object; the window stands at the value of each, which is skipped after it."""
+    following = window.peek()
     while following in ("{", ","):
         window.at += 1
         name, _ = window.decode()
         if window.peek() != ":":
             raise _TextError(f"after the key {name!r} a colon should follow", window.at)
         window.at += 1
-        if name == key:
-            return
-        if window.peek() in ("[", "{"):
-            found.append(str(name))
+        yield str(name)
         window.decode()
         following = window.peek()
-    has = f"; lists and objects are under: {', '.join(found)}" if found else ""
-    raise _TextError(f"the object has no key '{key}'{has}", window.at)
 
 
 def _values(window: _Window) -> Iterator[JsonRecord]:
@@ -134,6 +150,13 @@ class _Window:
             self.at = match.start() if match else len(self.text)
             if match or not self._more():
                 return match[0] if match else ""
+
+    def at_objects(self) -> bool:
+        """Whether the next value is a list that begins with an object."""
+        self.peek()
+        while re.compile(r"\[\s*\Z").match(self.text, self.at) and self._more():
+            pass
+        return re.compile(r"\[\s*\{").match(self.text, self.at) is not None
 
     def decode(self) -> tuple[object, str]:
         """The next value and its text; `at` then stands behind it."""

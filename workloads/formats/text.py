@@ -53,7 +53,7 @@ MAX_RATIO = 200
 FREE_BYTES = 2**28
 """A packed file may always be this large unpacked."""
 
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 _PART_BYTES = 2**20
 
@@ -103,6 +103,10 @@ class TableSource(ABC):
         """
 
     @abstractmethod
+    def head(self, count: int) -> TableSource:
+        """The first records only."""
+
+    @abstractmethod
     def texts(self, lines: pl.Series) -> pl.DataFrame:
         """Columns `line` and `text` (cut at `TEXT_LIMIT`) of the given lines."""
 
@@ -125,6 +129,8 @@ class TextSource(TableSource):
     """Begin of the lines that are no records."""
     quotes: bool = True
     """Whether quotes enclose a field with the delimiter in it."""
+    most: int | None = None
+    """Records that are read; None for all."""
 
     @property
     def other_separator(self) -> str:
@@ -142,7 +148,7 @@ class TextSource(TableSource):
 
     def rows(self, names: Mapping[str, str]) -> pl.LazyFrame:
         split = pl.col("text").map_batches(
-            partial(_split_lines, delimiter=self.delimiter, quotes=self.quotes, meter=self.meter),
+            partial(split_lines, delimiter=self.delimiter, quotes=self.quotes, meter=self.meter),
             return_dtype=_FIELDS,
             is_elementwise=True,
         )
@@ -167,6 +173,9 @@ class TextSource(TableSource):
             .with_columns(filled)
         )
 
+    def head(self, count: int) -> TextSource:
+        return replace(self, most=count)
+
     def texts(self, lines: pl.Series) -> pl.DataFrame:
         chosen = self._lines().filter(pl.col("line").is_in(lines.implode()))
         return collect_text(self.path, chosen.with_columns(pl.col("text").str.slice(0, TEXT_LIMIT)))
@@ -174,7 +183,8 @@ class TextSource(TableSource):
     def _lines(self) -> pl.LazyFrame:
         lines = pl.scan_lines(self.file, name="text", row_index_name="line", row_index_offset=1, glob=False)
         records = lines.slice(self.first_line - 1).with_columns(pl.col("line").cast(pl.Int64))
-        return records if self.comment is None else records.filter(~_is_comment(self.comment))
+        records = records if self.comment is None else records.filter(~_is_comment(self.comment))
+        return records if self.most is None else records.head(self.most)
 
 
 def _is_comment(begin: str) -> pl.Expr:
@@ -218,7 +228,7 @@ def open_text(
     names = tuple(header)
     if not names:
         text = first["text"].str.strip_prefix("\ufeff")
-        fields = _split_lines(text, delimiter=delimiter, quotes=quotes).to_list()[0]
+        fields = split_lines(text, delimiter=delimiter, quotes=quotes).to_list()[0]
         if fields is None:
             raise InvalidWorkloadError(f"{path}: line {number} is no header of column names; check the file")
         names = tuple(name.strip() for name in fields)
@@ -310,7 +320,7 @@ def _naming(path: Path, advice: str = "") -> Iterator[None]:
         ) from error
 
 
-def _split_lines(lines: pl.Series, delimiter: str, quotes: bool, meter: Meter | None = None) -> pl.Series:
+def split_lines(lines: pl.Series, delimiter: str, quotes: bool, meter: Meter | None = None) -> pl.Series:
     """Stripped fields of each line; null where its quotes do not close.
 
     Most batches have no quotes and no blanks and take the fast path.
@@ -405,12 +415,12 @@ class _Lines:
 def _opened(path: Path, plain: bool) -> Iterator[IO[bytes] | None]:
     """Stream of the unpacked bytes; None for a plain file unless ``plain``."""
     with path.open("rb") as raw:
-        magic = raw.read(len(_ZSTD_MAGIC))
+        magic = raw.read(len(ZSTD_MAGIC))
         raw.seek(0)
         if magic.startswith(GZIP_MAGIC):
             with gzip.open(raw) as stream:
                 yield cast("IO[bytes]", stream)
-        elif magic == _ZSTD_MAGIC:
+        elif magic == ZSTD_MAGIC:
             import pyarrow as pa
 
             with pa.CompressedInputStream(raw, "zstd") as stream:

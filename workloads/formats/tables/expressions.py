@@ -93,6 +93,13 @@ def parse_expression(text: str) -> Expression:
     return Expression(tuple(dict.fromkeys(parser.inputs)), apply)
 
 
+def quoted(column: str) -> str:
+    """The name of a column as it stands in an expression."""
+    found = _TOKEN.fullmatch(column)
+    plain = found is not None and found.lastgroup == "name" and column not in FUNCTIONS
+    return column if plain else f"`{column}`"
+
+
 _Apply = Callable[[Mapping[str, Quantity]], Quantity]
 
 

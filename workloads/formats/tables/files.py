@@ -125,6 +125,9 @@ class RecordSource(TableSource):
         fault = pl.when(broken).then(pl.lit("line_end_in_text"))
         return self.records.select(line=_NUMBER, fault=fault, **texts)
 
+    def head(self, count: int) -> RecordSource:
+        return replace(self, records=self.records.head(count))
+
     def texts(self, lines: pl.Series) -> pl.DataFrame:
         chosen = self.records.filter(pl.col(_NUMBER).is_in(lines.implode()))
         text = pl.struct(self.header).struct.json_encode().str.slice(0, TEXT_LIMIT)
@@ -165,6 +168,9 @@ class JoinedSource(TableSource):
             )
         return left.join(right.lazy(), on=list(keys), how="left", maintain_order="left").drop(keys)
 
+    def head(self, count: int) -> JoinedSource:
+        return replace(self, first=self.first.head(count))
+
     def texts(self, lines: pl.Series) -> pl.DataFrame:
         return self.first.texts(lines)
 
@@ -181,8 +187,8 @@ def open_table(path: Path, read: Reading, folder: Path) -> TableSource:
     InvalidWorkloadError : missing, unreadable, or of no form that is read; says what it is and what to do
     """
     require_file(path)
-    file = _as_utf8(path, _unpacked(path, folder), read.encoding, folder)
-    form = read.format or ("json" if read.records else _form_of(path, file))
+    file = as_utf8(path, unpacked(path, folder), read.encoding, folder)
+    form = read.format or ("json" if read.records else form_of(path, file))
     if form == "csv":
         tabs = path.name.removesuffix(".gz").endswith(".tsv")
         return open_text(
@@ -195,7 +201,7 @@ def open_table(path: Path, read: Reading, folder: Path) -> TableSource:
         )
     if form in ("parquet", "arrow"):
         return source_of(path, _arrow_frames(path, file, form), folder)
-    if form == "json" and read.records is None and _head(file).lstrip()[:1] == "{":
+    if form == "json" and read.records is None and head_of(file).lstrip()[:1] == "{":
         raise InvalidWorkloadError(
             f"{path}: is a JSON object; name the key of its list of records in a mapping file (--map), as in "
             f"read: {{records: items}}"
@@ -349,7 +355,7 @@ def _flat(record: dict[str, object]) -> dict[str, str]:
     return {path: LIST_SEPARATOR.join(texts) for path, texts in found.items()}
 
 
-def _form_of(path: Path, file: Path) -> str:
+def form_of(path: Path, file: Path) -> str:
     """Form of a file by its first bytes, unpacked."""
     raw = _raw_head(file)
     if raw.startswith(b"PAR1"):
@@ -359,7 +365,7 @@ def _form_of(path: Path, file: Path) -> str:
     for magic, what in _REFUSED.items():
         if raw.startswith(magic):
             raise InvalidWorkloadError(f"{path}: is {what}")
-    begin = _head(file).lstrip()
+    begin = head_of(file).lstrip()
     if begin.startswith("["):
         return "json"
     if not begin.startswith("{"):
@@ -379,7 +385,7 @@ def _raw_head(file: Path) -> bytes:
         return raw.read(_HEAD)
 
 
-def _head(file: Path) -> str:
+def head_of(file: Path) -> str:
     """First characters of a file, plain or gzip; empty where it is damaged, which its reader tells."""
     try:
         with open_unpacked(file) as stream:
@@ -388,7 +394,7 @@ def _head(file: Path) -> str:
         return ""
 
 
-def _unpacked(path: Path, folder: Path) -> Path:
+def unpacked(path: Path, folder: Path) -> Path:
     """The file, or a copy of what is packed in it by xz, bzip2 or zip."""
     raw = _raw_head(path)
     for magic, opened in _PACKED.items():
@@ -409,7 +415,7 @@ def _only_member(path: Path, raw: IO[bytes]) -> IO[bytes]:
     return archive.open(names[0])
 
 
-def _as_utf8(path: Path, file: Path, encoding: str | None, folder: Path) -> Path:
+def as_utf8(path: Path, file: Path, encoding: str | None, folder: Path) -> Path:
     """The file, or a copy of it in UTF-8."""
     if encoding is None and _raw_head(file)[:2] in _UTF16:
         encoding = "utf-16"

@@ -266,7 +266,7 @@ def _number(
     if form == "duration":
         return duration_s(text, multiplier / divisor), []
     if form in ("quantity", "binary_quantity"):
-        base = UNITS[column.unit].get("b", (1, 1))
+        base = UNITS.get(column.unit, {}).get("b", (1, 1))
         needs_unit = base != (1, 1) and column.name not in mapping.units
         value = quantity(
             text,

@@ -36,6 +36,12 @@ def problems(trace: Trace, mapping: str, table: str = TABLE) -> list[str]:
     return str(error.value).splitlines()
 
 
+def test_a_count_may_have_a_suffix(trace: Trace) -> None:
+    mapping = "columns: {num_tasks: n}\ncells: {n: {as: quantity}}\n"
+    _, frame = converted(trace("submit_s,duration_s,num_gpus,n\n0,1,1,2k\n"), mapping)
+    assert frame["num_tasks"].to_list() == [2000]
+
+
 def test_columns_of_the_schemas_names_need_no_map_and_the_rest_is_named(trace: Trace) -> None:
     text = "job_id,gpu_model,submit_s,user,duration_s,num_gpus,priority,memory_gib_per_task,colour\n"
     report, frame = converted(trace(text + "7,V100,3.5,ann,2,0.25,-3,1.5,red\n,,,,,,,,\n"))
