@@ -293,6 +293,7 @@ def _provenance_rows(provenance: Provenance | None) -> list[tuple[str, str]]:
         *([("further sources", f"{hidden:,}")] if hidden else []),
         ("rows", f"{counts.read:,} read, {counts.kept:,} kept, {sum(counts.rejected.values()):,} rejected"),
         *([("rows outside the window", f"{counts.outside_window:,}")] if counts.outside_window else []),
+        *((f"left out, {name}", f"{count:,}") for name, count in counts.left_out.items()),
         *((f"rejected as {reason}", f"{count:,}") for reason, count in counts.rejected.items()),
     ]
     if provenance.seed is not None:
