@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -100,8 +101,11 @@ def _preset(name: str, path: Path) -> TraceFormat:
     )
 
 
-TableReader = Callable[[Path], object]
-"""Makes a table of a trace file: a row per job, columns as in a CSV file of `ray-sim convert csv`."""
+TableReader = Callable[[Any], object]
+"""Makes a table of a trace file: a row per job, columns as in a CSV file of `ray-sim convert csv`.
+
+It takes the file's path; one whose parameter is named `paths` takes all paths at once.
+"""
 
 
 def find_format(name: str) -> TraceFormat:
@@ -172,10 +176,11 @@ def _read_tables(
 ) -> Parsed:
     try:
         opened = []
-        for index, path in enumerate(paths):
+        at_once = next(iter(inspect.signature(reader).parameters), "") == "paths"
+        for index, path in enumerate(paths[:1] if at_once else paths):
             meter.begin(path)
             with users_code(f"trace format '{ref}' failed on {path}", file=_file_of(reader)):
-                frame = _frame(ref, reader(path))
+                frame = _frame(ref, reader(list(paths) if at_once else path))
             (folder / str(index)).mkdir()
             opened.append(source_of(path, iter([frame]), folder / str(index)))
         return table.read(paths, options, folder, meter, opened=opened)

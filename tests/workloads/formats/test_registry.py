@@ -157,6 +157,18 @@ def test_a_function_may_return_any_table(table: str, request: pytest.FixtureRequ
     assert frame["duration_s"].to_list() == [2.5]
 
 
+def test_a_function_may_take_all_files_and_name_rows_that_are_no_jobs(request: pytest.FixtureRequest) -> None:
+    source = """
+def jobs(paths):
+    job = {"submit_s": 9, "duration_s": 1, "num_gpus": 1}
+    return [*({**job, "left_out": path.stem} for path in paths), job]
+"""
+    for name in ("one.txt", "two.txt"):
+        Path(name).write_text(name)
+    report = convert(f"{module(source, request)}:jobs", [Path("one.txt"), Path("two.txt")], Path("w.parquet"))
+    assert (report.read, report.kept, report.left_out) == (3, 1, {"one": 1, "two": 1})
+
+
 def test_a_whole_format_is_taken_as_the_built_in_ones_are(request: pytest.FixtureRequest) -> None:
     source = """
 from workloads.formats.tables.table import FORMAT as CSV

@@ -34,6 +34,9 @@ from workloads.formats.text import TableSource
 from workloads.rows import DuplicateRule
 from workloads.schema import BY_NAME, DEMAND_COLUMNS, MAX_GIB, Column
 
+LEFT_OUT = "left_out"
+"""Column of a table that names why a row is no job; blank for jobs."""
+
 _BETWEEN = "\x1f"
 """Joins the texts of several columns to one key: ASCII's unit separator."""
 
@@ -401,6 +404,7 @@ class ColumnMapping(BaseModel):
         """Columns of the file that are read, those that patterns make among them."""
         computed = {column for rule in self.derived.values() for _, column in rule.columns}
         used = {*self.names(source).values(), *computed, *(condition.column for condition in self.where)}
+        used |= {LEFT_OUT}.intersection(source.header)
         return used | {base for base, groups in self.groups.items() if not used.isdisjoint(groups)}
 
     def scale(self, column: Column) -> tuple[int, int]:

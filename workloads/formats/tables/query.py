@@ -15,7 +15,7 @@ from workloads.checks import date_reason, number_reason, reason, text_reason
 from workloads.formats.tables.cells import Cell, duration_s, excel_dates, plain_number, quantity
 from workloads.formats.tables.expressions import Expression, Input, Quantity
 from workloads.formats.tables.files import LIST_SEPARATOR
-from workloads.formats.tables.mapping import UNITS, ColumnMapping, part_of_name
+from workloads.formats.tables.mapping import LEFT_OUT, UNITS, ColumnMapping, part_of_name
 from workloads.formats.tables.times import dates_of, local_dates, with_dates
 from workloads.formats.text import BLANK_WORDS, TableSource
 from workloads.schema import Column, gang_tasks
@@ -50,10 +50,12 @@ def rows_of(source: TableSource, mapping: ColumnMapping, rebase: bool) -> pl.Laz
         reasons.append(reason(pl.when(late).then(pl.lit("late")), "birth_s"))
     if mapping.per_job or mapping.per_task:
         values.setdefault("num_tasks", pl.lit(None, dtype=pl.Int64))
-    left_out = [
+    left_out: list[pl.Expr] = [
         pl.when(each.holds(_with_blanks(mapping, each.column))).then(pl.lit(each.left_out))
         for each in mapping.where
     ]
+    if LEFT_OUT in source.header:
+        left_out.append(_their(LEFT_OUT))
     values["left_out"] = pl.when(pl.col("fault").is_null()).then(
         pl.coalesce(*left_out, pl.lit(None, pl.String))
     )
