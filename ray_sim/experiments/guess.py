@@ -14,9 +14,9 @@ from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from workloads.convert import ConversionReport, convert
 from workloads.describe import Workload
 from workloads.files import is_signed, replacing, require_file, require_replaceable, signed
+from workloads.formats.guessing.guess import Guess, guess_mapping
 from workloads.formats.registry import presets
 from workloads.formats.tables import table
-from workloads.formats.tables.guess import Guess, guess_mapping
 from workloads.sources import Source, local_path
 from workloads.trace_format import ConvertOptions
 

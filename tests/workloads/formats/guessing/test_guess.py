@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workloads.convert import ConversionReport, convert
+from workloads.formats.guessing.guess import Guess, guess_mapping
 from workloads.formats.registry import presets
-from workloads.formats.tables.guess import Guess, guess_mapping
 from workloads.store import read_frame
 from workloads.trace_format import ConvertOptions
 

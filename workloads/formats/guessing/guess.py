@@ -16,14 +16,10 @@ import polars as pl
 from pydantic import JsonValue
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
-from workloads.formats.tables.dialect import add_reading
-from workloads.formats.tables.expressions import quoted
-from workloads.formats.tables.files import open_table
-from workloads.formats.tables.mapping import ColumnMapping, parse_mapping, require_fit
-from workloads.formats.tables.names import INSTANTS, Said, said_by, words_of
-from workloads.formats.tables.proposal import Proposal
-from workloads.formats.tables.table import REQUIRED, read
-from workloads.formats.tables.values import (
+from workloads.formats.guessing.names import INSTANTS, Said, said_by, words_of
+from workloads.formats.guessing.proposal import Proposal
+from workloads.formats.guessing.reading import add_reading
+from workloads.formats.guessing.values import (
     SECONDS,
     Read,
     absent_words,
@@ -33,6 +29,10 @@ from workloads.formats.tables.values import (
     numbers,
     share,
 )
+from workloads.formats.tables.expressions import quoted
+from workloads.formats.tables.files import open_table
+from workloads.formats.tables.mapping import ColumnMapping, parse_mapping, require_fit
+from workloads.formats.tables.table import REQUIRED, read
 from workloads.formats.text import BLANK_WORDS, TableSource, collect_text
 from workloads.progress import Meter, silent
 from workloads.rows import height

@@ -14,9 +14,9 @@ from pydantic import JsonValue
 
 from ray_sim.model.errors import InvalidWorkloadError
 from workloads.files import GZIP_MAGIC
+from workloads.formats.guessing.proposal import Proposal
 from workloads.formats.json_records import list_key
 from workloads.formats.tables.files import as_utf8, form_of, head_of, unpacked
-from workloads.formats.tables.proposal import Proposal
 from workloads.formats.text import ZSTD_MAGIC, collect_text, split_lines
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
