@@ -1,50 +1,42 @@
-"""A proposed mapping file, with the evidence of each entry and its doubts. Made by the guess of a mapping."""
+"""A proposed mapping file, with the evidence of each entry and its doubts. Filled by `guess`."""
 
 from __future__ import annotations
 
-import json
-import re
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import yaml
 from pydantic import JsonValue
 
 from ray_sim.model.text import shown
 from workloads.formats.tables.mapping import ColumnMapping
-from workloads.schema import BY_NAME
-
-_SECTIONS = ("", "read", "columns", "derived", "constants", "units", "per_job", "per_task", "cells", "where")
-"""In the order of the file; first the entries without a section."""
 
 _LISTS = ("per_job", "per_task", "where")
+"""Sections that are lists."""
 
 _TEXTS = ("encoding", "user", "vc", "status")
 """Entries that change no number."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProposedEntry:
-    """An entry of a mapping file."""
-
+class _Entry(NamedTuple):
     value: JsonValue
     why: str
-    doubts: list[str]
-    dated: bool
-    """Whether it is a column of dates."""
+    doubts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Entries by section and key."""
+    """Entries by section, which is empty for those without one, and key."""
 
-    entries: dict[tuple[str, str], ProposedEntry] = field(default_factory=dict)
+    entries: dict[tuple[str, str], _Entry] = field(default_factory=dict)
+    preset: str = ""
+    """Text of a mapping file that has the other entries."""
 
-    def add(
-        self, section: str, key: str, value: JsonValue, why: str, *doubts: str, dated: bool = False
-    ) -> None:
+    def add(self, section: str, key: str, value: JsonValue, why: str, *doubts: str) -> None:
         """Add an entry, unless there is one."""
-        self.entries.setdefault((section, key), ProposedEntry(value, why, list(doubts), dated))
+        self.entries.setdefault((section, key), _Entry(value, why, doubts))
 
     @property
     def mapping(self) -> ColumnMapping:
@@ -53,52 +45,32 @@ class Proposal:
 
     def doubts(self, *, of_numbers: bool = False) -> list[str]:
         """What is in doubt, each with its entry; ``of_numbers``: only what would change numbers."""
-        return [
-            f"{key}: {doubt}"
-            for (_, key), entry in self.entries.items()
-            for doubt in entry.doubts
-            if not of_numbers or key not in _TEXTS
-        ]
+        found = [(key, doubt) for (_, key), entry in self.entries.items() for doubt in entry.doubts]
+        return [f"{key}: {doubt}" for key, doubt in found if not of_numbers or key not in _TEXTS]
 
-    def rows(self) -> list[tuple[str, str, str, str]]:
-        """Our column, theirs, unit and evidence of each of our columns."""
-        units = {
-            key: str(entry.value) for (section, key), entry in self.entries.items() if section == "units"
-        }
-        return [
-            (
-                ours,
-                _flow(entry.value),
-                "date" if entry.dated else units.get(ours, BY_NAME[ours].unit),
-                entry.why,
-            )
-            for (section, ours), entry in self.entries.items()
-            if section in ("columns", "derived", "constants")
-        ]
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Our column, theirs, and the evidence of each of our columns."""
+        found = [(*key, entry) for key, entry in self.entries.items() if key[0] in ("columns", "derived")]
+        return [(ours, _flow(entry.value), entry.why) for _, ours, entry in found]
 
     def text(self, head: str) -> str:
         """The mapping file; the lines of ``head`` become comments before it."""
-        return "\n".join([*(f"# {shown(line)}" for line in head.splitlines()), *self._lines(), ""])
+        comments = [f"# {shown(line)}" for line in head.splitlines()]
+        return "\n".join([*comments, *self._lines(), self.preset])
 
     def _lines(self) -> Iterator[str]:
-        for section in _SECTIONS:
-            inside = {key: entry for (of, key), entry in self.entries.items() if of == section}
-            if section and inside:
+        for section in dict.fromkeys(section for section, _ in self.entries):
+            if section:
                 yield f"{section}:"
             indent = "  " if section else ""
-            for key, entry in inside.items():
-                yield from (f"{indent}# DOUBT: {shown(doubt)}" for doubt in entry.doubts)
-                named = "- " if section in _LISTS else f"{_flow(key)}: "
-                yield f"{indent}{named}{_flow(entry.value)}  # {shown(entry.why)}"
+            for (of, key), entry in self.entries.items():
+                if of == section:
+                    yield from (f"{indent}# DOUBT: {shown(doubt)}" for doubt in entry.doubts)
+                    named = "- " if section in _LISTS else f"{_flow(key)}: "
+                    yield f"{indent}{named}{_flow(entry.value)}  # {shown(entry.why)}"
 
 
 def _flow(value: JsonValue) -> str:
     """A value in one line of YAML."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_flow(key)}: {_flow(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    plain = isinstance(value, str) and re.fullmatch(r"[^\W\d][\w .*/+-]*", value)
-    if plain and yaml.safe_load(str(value)) == value:
-        return str(value)
-    return json.dumps(value, ensure_ascii=not str(value).isprintable())
+    text = yaml.safe_dump(value, default_flow_style=True, width=math.inf, allow_unicode=True, sort_keys=False)
+    return text.removesuffix("...\n").strip()
