@@ -18,8 +18,10 @@ from workloads.schema import SCHEMA
 
 _FEWEST_JOBS, _NEARLY_ALL, _DAY_S = 10, 0.95, 86_400
 """Jobs below which no statistic counts, share of jobs that does, and shortest span."""
-_SERIALS, _MOST_DAYS, _DIGITS = (32_874, 54_789), 1100, (19_700_101, 20_991_231)
-"""Days of Excel, from 1899-12-30 on, of 1990 to 2050; the most that a trace spans; dates in digits."""
+EXCEL_DAYS = (32_874, 54_789)
+"""Days of Excel, from 1899-12-30 on, of 1990 to 2050."""
+_MOST_DAYS, _DIGITS = 1100, (19_700_101, 20_991_231)
+"""The most days of Excel that a trace spans; dates in digits."""
 _MANY, _AT_ONCE_S = 100, 60
 """Many jobs, and seconds in which so many are not submitted one by one."""
 _PEEKED = 2**17
@@ -131,7 +133,7 @@ def _contain(jobs: pl.LazyFrame, other: pl.Expr, not_below: int, count: int, cor
 
 def _submissions(jobs: pl.LazyFrame, count: int, span_s: float) -> Iterator[_Absurdity]:
     """Dates, days of Excel and other units for seconds."""
-    are_serials, are_digits = _submit_s.is_between(*_SERIALS), _submit_s.is_between(*_DIGITS)
+    are_serials, are_digits = _submit_s.is_between(*EXCEL_DAYS), _submit_s.is_between(*_DIGITS)
     fractional, serials, digits = _sums(jobs, _submit_s.floor() != _submit_s, are_serials, are_digits)
     if digits >= _NEARLY_ALL * count and _are_dates(jobs.filter(are_digits)):
         yield _Absurdity(

@@ -138,15 +138,16 @@ def _guess(
     if json_output:
         print_json(report.to_dict())
     else:
-        print_text(f"{', '.join(sources)}: {report.taken_for}")
-        print_table(("our column", "theirs", "unit", "evidence"), report.guess.proposal.rows())
+        print_text(f"{', '.join(sources)}: {report.guess.taken_for}")
+        if rows := report.guess.proposal.rows():
+            print_table(("our column", "theirs", "evidence"), rows)
         for doubt in report.guess.proposal.doubts():
             print_text(f"DOUBT: {doubt}")
-        if report.problem and out is None:
-            print_text(f"PROBLEM: {report.problem}")
-        for warning in report.conversion.warnings if report.conversion else ():
+        for warning in report.warnings:
             say(f"warning: {warning}")
         print_rows([("mapping", report.mapping), ("to convert all rows", report.command)])
         print_rows(report.workload.rows() if report.workload else [])
     if report.problem and out is not None:
         raise InvalidInputError(f"{report.problem}; then: {report.command}")
+    if report.problem and not json_output:
+        print_text(f"PROBLEM: {report.problem}")

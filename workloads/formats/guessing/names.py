@@ -1,4 +1,4 @@
-"""What names of columns say: which of our columns, and the unit. Called by the guess of a mapping."""
+"""What names of columns say: which of our columns, and the unit. Called by `columns`."""
 
 from __future__ import annotations
 
@@ -16,66 +16,61 @@ _COUNT = (
 _CLOCK = (
     "when|jobs?|task|pod|time|date|datetime|timestamp|ts|dt|at|on|in|utc|gmt|epoch|unix|first|actual|local"
 )
-_PARTS = "tasks|workers|instances|replicas|nodes|pods"
+_WHOLE = "jobs?|task|time|total|actual|wall|clock|real|raw|remote|in|of|hh|mm|ss"
 _PART = "task|worker|instance|inst|replica|node|pod"
 
-_ROLES: dict[str, tuple[str, str, str]] = {
+ROLES: dict[str, tuple[str, ...]] = {
+    "submit_s": (
+        _CLOCK,
+        "submit|submitted|submission|submittal|creat(e|ed|ion)|arriv(e|al|ed)|enqueued?|queued_?at"
+        "|q(?=_?(date|time))|released?|received",
+        "time|timestamp|date|datetime|ts",
+    ),
+    "start": (_CLOCK, "start|started|begin|began|launch|launched|dispatch|dispatched"),
+    "end": (_CLOCK, "end|ended|finish(ed)?|completed?|completion|stop|stopped|terminated|done"),
+    "duration_s": (
+        _WHOLE,
+        "duration|run|running|runtime|elapsed|walltime|wall|wallclock|service|exec|execution|length",
+    ),
+    "num_tasks": (
+        _COUNT,
+        f"({_PART})s|({_PART})_?(num|number|count|cnt)|(num|number|n)_?(of_?)?({_PART})s?|gang_?size",
+    ),
+    "num_gpus": (_COUNT, "gpus?|accelerators?|cards?", r"(\w+_)?(num|n)_?gpus|(\w+_)?gpu_?(num|count)"),
+    "cpu_per_task": (_COUNT, "v?cpus?|(v?cpu_?)?cores?|processors?|procs"),
+    "memory_gib_per_task": (_COUNT, "mem|memory|ram"),
+    "status": ("job|task|final|exit|end|last|run", "status|state|stat", "result|outcome|phase"),
     "job_id": (
         "raw|global|hash|the",
         "(job|task|pod|run|workload|submission|app|application)_?(id|uid|uuid|identifier|key)|jid",
         "id|uid|uuid|(job|task|pod|run|workload)_?(no|nr|number|num|name)|job|name",
     ),
-    "user": ("name|id|hash|jobs?", "users?|username|owner|submitter|submitted_?by|requester", ""),
+    "user": ("name|id|hash|jobs?", "users?|username|owner|submitter|submitted_?by|requester"),
     "vc": (
         "name|id|jobs?",
         "vc|virtual_?cluster|partition|queue",
         "pool|project|team|tenant|namespace|account|group|lab",
     ),
-    "status": ("job|task|final|exit|end|last|run", "status|state|stat", "result|outcome|phase"),
-    "submit_s": (
-        _CLOCK,
-        "submit|submitted|submission|submittal|creat(?:e|ed|ion)|arriv(?:e|al|ed)|enqueued?|queued_?at"
-        "|q(?=_?(?:date|time))|released?|received",
-        "time|timestamp|date|datetime|ts",
-    ),
-    "start": (_CLOCK, "start|started|begin|began|launch|launched|dispatch|dispatched", ""),
-    "end": (
-        _CLOCK,
-        "end|ended|finish|finished|complete|completed|completion|stop|stopped|terminated|done",
-        "",
-    ),
-    "duration_s": (
-        "jobs?|task|time|total|actual|wall|clock|real|raw|remote|in|of|hh|mm|ss",
-        "duration|run|running|runtime|elapsed|walltime|wall|wallclock|service|exec|execution|length",
-        "",
-    ),
-    "num_gpus": (_COUNT, "gpus?|accelerators?|cards?", r"(\w+_)?(num|n)_?gpus|(\w+_)?gpu_?(num|count)"),
-    "num_tasks": (
-        _COUNT,
-        f"{_PARTS}|({_PART})_?(num|number|count|cnt)|(num|number|n)_?(of_?)?({_PARTS}|{_PART})|gang_?size",
-        "",
-    ),
-    "cpu_per_task": (_COUNT, "v?cpus?|(v?cpu_?)?cores?|processors?|procs", ""),
-    "memory_gib_per_task": (_COUNT, "mem|memory|ram", ""),
 }
-"""By column, or instant: words that may stand around, those that tell it, and those that are less sure."""
+"""By our column, or instant: words that may stand around, those that tell it, those that are less sure."""
 
 INSTANTS = ("submit_s", "start", "end")
 
-_TIMES = {
+_UNIT_WORDS = {
     "us": "us|usecs?|micros|microseconds?",
     "ms": "ms|msecs?|millis|milliseconds?",
     "s": "s|secs?|seconds?",
     "min": "mins?|minutes?",
     "h": "h|hrs?|hours?",
     "d": "d|days?",
+    "milli": "milli|millis|millicores?|m",
+    "percent": "percent|pct|perc",
+    "b": "b|bytes?",
+    **{size: size for size in ("gib", "mib", "kib", "gb", "mb")},
 }
-_SHARES = {"milli": "milli|millis|millicores?|m", "percent": "percent|pct|perc"}
-_SIZES = {"gib": "gib", "mib": "mib", "kib": "kib", "gb": "gb", "mb": "mb", "b": "b|bytes?"}
-_WORDS = {"s": _TIMES, "GPU": _SHARES, "core": _SHARES, "GiB": _SIZES}
-"""Words of units, by the unit of our column."""
+"""Words of those `UNITS` that names have."""
 
-_UNITS = {"ElapsedRaw": "s", "RemoteWallClockTime": "s", "RequestMemory": "mib"}
+_UNITS_OF_NAMES = {"ElapsedRaw": "s", "RemoteWallClockTime": "s", "RequestMemory": "mib"}
 """Units that Slurm and HTCondor give to columns of these names."""
 
 
@@ -98,13 +93,13 @@ def said_by(name: str) -> Iterator[Said]:
         yield Said(name, unit=next(same, None), whole=False if name.endswith("_per_task") else None)
         return
     words = words_of(name)
-    for role, (around, *cores) in _ROLES.items():
+    for role, (around, *cores) in ROLES.items():
         rest, unit = _without_unit(words, "s" if role in INSTANTS else BY_NAME[role].unit)
         whole = False if "per" in rest else True if "total" in rest else None
         for core in cores:
             told = re.fullmatch(rf"(?:(?:{around})_?)*(?:{core})(?:_?(?:{around}))*", "_".join(rest))
-            if core and (told or (role == "duration_s" and unit and not rest)):
-                yield Said(role, core == cores[0], unit or _UNITS.get(name), whole)
+            if told or (role == "duration_s" and unit and not rest):
+                yield Said(role, core == cores[0], unit or _UNITS_OF_NAMES.get(name), whole)
                 break
 
 
@@ -118,8 +113,8 @@ def words_of(name: str) -> list[str]:
 def _without_unit(words: list[str], dimension: str) -> tuple[list[str], str | None]:
     """The words without that of a unit, and the unit; a first word, or one letter within, is none."""
     for place in range(len(words) - 1, -1 if len(words) == 1 else 0, -1):
-        for unit, known in _WORDS.get(dimension, {}).items():
-            letter = len(words[place]) == 1 and (place < len(words) - 1 or not place)
-            if not letter and re.fullmatch(known, words[place]):
+        letter = len(words[place]) == 1 and (place < len(words) - 1 or not place)
+        for unit in () if letter else UNITS.get(dimension, {}):
+            if re.fullmatch(_UNIT_WORDS.get(unit, "(?!)"), words[place]):
                 return words[:place] + words[place + 1 :], unit
     return words, None

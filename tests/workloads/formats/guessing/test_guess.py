@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workloads.convert import ConversionReport, convert
+from workloads.formats.guessing.guess import Guess, guess_mapping
 from workloads.formats.registry import presets
-from workloads.formats.tables.guess import Guess, guess_mapping
 from workloads.store import read_frame
 from workloads.trace_format import ConvertOptions
 
@@ -54,7 +54,7 @@ def foreign(real: Real, *names: str) -> list[Path]:
         ),
         ("pods.json", None, "k8s-pods", 70, {"pending": 6, "running": 4}, {}),
         ("pwa.swf", None, "swf", 99, {}, {"missing_duration_s": 1}),
-        ("batch_task_2018.csv", None, "alibaba-2018", 182, {}, {"negative_duration_s": 18}),
+        ("batch_task_2018.csv", None, "alibaba-2018", 182, {}, {"missing_duration_s": 18}),
         ("condor_history.json", None, "condor", 43, {"never_started": 17}, {}),
         ("acme_kalos_readme_rows.csv", None, "acme", 2, {}, {}),
     ],

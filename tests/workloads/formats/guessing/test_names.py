@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from workloads.formats.tables.names import Said, said_by
+from workloads.formats.guessing.names import Said, said_by
 
 
 @pytest.mark.parametrize(

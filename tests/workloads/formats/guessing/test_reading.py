@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from ray_sim.model.errors import InvalidWorkloadError
-from workloads.formats.tables.dialect import add_reading
+from workloads.formats.guessing.proposal import Proposal
+from workloads.formats.guessing.reading import add_reading
 from workloads.formats.tables.files import Reading
-from workloads.formats.tables.proposal import Proposal
 
 Trace = Callable[..., Path]
 
