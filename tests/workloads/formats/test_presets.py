@@ -295,6 +295,12 @@ def test_alibaba_2018(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_task_of_alibaba_2018_without_a_memory_plan_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "batch_task.csv").write_text("M1,1,j_1,1,Terminated,86400,86460,100.0,\n")
+    _, jobs = converted("alibaba-2018", tmp_path / "batch_task.csv", folder=tmp_path)
+    assert "memory_norm_per_task" not in jobs["0"]
+
+
 def test_pai_2020(tmp_path: Path) -> None:
     report, jobs = converted("pai-2020", folder=tmp_path)
     assert report.left_out == {"never_started": 1, "not_finished": 1}
@@ -582,3 +588,10 @@ def test_jobs_kept_of_other_foreign_tables(
     assert sum(report.rejected.values()) + sum(report.left_out.values()) == read - kept
     if name == "acme":  # end - start
         assert [job["duration_s"] for job in jobs.values()] == [8, 70]
+
+
+def test_a_row_that_fits_by_chance_makes_no_preset_of_a_file(tmp_path: Path) -> None:
+    # azure-vm has eleven columns without a header too, and one of the pods has amounts that may be.
+    with pytest.raises(InvalidInputError) as error:
+        convert("acme", samples("alibaba-gpu-2023"), tmp_path / "w.parquet")
+    assert "azure-vm" not in str(error.value)

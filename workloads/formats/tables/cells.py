@@ -6,6 +6,7 @@ Called by the reader of tables with the section `cells` of a mapping file.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -26,8 +27,11 @@ _CLOCK = rf"^(?:([0-9]+)(?:-| days?,? ))?(?:([0-9]+):)?([0-9]+):{_NUMBER}$"
 
 _WORDS = {"d(?:ays?)?": 86_400, "h(?:ours?|rs?)?": 3600, "m(?:in(?:ute)?s?)?": 60, "s(?:ec(?:ond)?s?)?": 1}
 
-_SPELLED = "^(?i)P?T?" + "".join(rf"(?:{_NUMBER} ?{word},? ?T?)?" for word in _WORDS) + "$"
-"""Days, hours, minutes and seconds such as ``90m``, ``1h30m``, ``2 days 3 h``, ``PT1H30M``."""
+_SPELLED = "^(?i)" + "".join(rf"(?:{_NUMBER} ?{word},? ?)?" for word in _WORDS) + "$"
+"""Days, hours, minutes and seconds such as ``90m``, ``1h30m``, ``2 days 3 h``."""
+
+_PERIOD = rf"^(?i)P(?:{_NUMBER}D)?(?:T(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:{_NUMBER}S)?)?$"
+"""The same by ISO 8601, such as ``PT1H30M``; ``P1M`` is a month, which has no length."""
 
 _THOUSANDS = "^-?[0-9]{1,3}(,[0-9]{3})+(\\.[0-9]*)?$"
 
@@ -81,8 +85,16 @@ class Cell(Entry):
         for pattern in self.pattern:
             if problem := pattern_fault(pattern):
                 found.append(f"pattern: {problem}")
-            elif not re.compile(pattern).groupindex:
+            elif not _group_names(pattern):
                 found.append(f"pattern: '{pattern}' must have a named group, as in gpu=(?P<gpus>[0-9]+)")
+        sound = [
+            name for pattern in self.pattern if not pattern_fault(pattern) for name in _group_names(pattern)
+        ]
+        found += [
+            f"pattern: two patterns have a group '{name}'; rename one, and choose by first(a, b)"
+            for name in sorted(set(sound))
+            if sound.count(name) > 1
+        ]
         entries = {"default": self.default} | {f"values.{key}": entry for key, entry in self.values.items()}
         for key, value in entries.items():
             if value is not None and (isinstance(value, bool) or not isinstance(value, str | int | float)):
@@ -93,17 +105,21 @@ class Cell(Entry):
     def groups(self) -> dict[str, str]:
         """Patterns by the columns that they make."""
         sound = [pattern for pattern in self.pattern if pattern_fault(pattern) is None]
-        return {name: pattern for pattern in sound for name in re.compile(pattern).groupindex}
+        return {name: pattern for pattern in sound for name in _group_names(pattern)}
 
     def text(self, raw: pl.Expr, words: Sequence[str] | None) -> pl.Expr:
         """Text of a cell: null where it is one of the words, replaced by `values`, and by `default` if null.
 
         Parameters
         ----------
-        words : for an absent value, where the entry has none; None for `BLANK_WORDS` where it has a default
+        words : for an absent value, where the entry has none; None for the `BLANK_WORDS` without a value of
+            their own, where there is a default or a value for any text
         """
         own = self.null_values if self.null_values is not None else words
-        absent = own if own is not None else BLANK_WORDS if self.default is not None else ()
+        by_default = (
+            set(BLANK_WORDS) - set(self.values) if self.default is not None or "*" in self.values else ()
+        )
+        absent = own if own is not None else sorted(by_default)
         text = pl.when(~raw.is_in(list(absent))).then(raw) if absent else raw
         if self.values:
             new = {word: plain(value) for word, value in self.values.items()}
@@ -120,11 +136,20 @@ def plain(value: JsonValue) -> str:
 def pattern_fault(pattern: str) -> str | None:
     """Why a text is no regular expression; None where it is one."""
     try:
-        re.compile(pattern)
+        _group_names(pattern)
         pl.Series(["x"]).str.contains(pattern)
-    except (re.error, pl.exceptions.PolarsError) as error:
-        return f"is no regular expression ({str(error).splitlines()[0]})"
+    except (re.error, OverflowError, RecursionError, pl.exceptions.PolarsError) as error:
+        lines = str(error).splitlines()
+        told = next((line for line in lines if line.startswith("error: ")), lines[0])
+        return f"is no regular expression ({told.removeprefix('error: ')})"
     return None
+
+
+def _group_names(pattern: str) -> list[str]:
+    """Names of the groups of a regular expression."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of [[:alpha:]], which polars reads otherwise
+        return list(re.compile(pattern).groupindex)
 
 
 def plain_number(text: pl.Expr, *, decimal: str = ".", truth: bool = True) -> pl.Expr:
@@ -137,13 +162,13 @@ def plain_number(text: pl.Expr, *, decimal: str = ".", truth: bool = True) -> pl
 
 
 def duration_s(text: pl.Expr, unit_s: float) -> pl.Expr:
-    """Seconds of a text of the forms `_CLOCK`, `_SPELLED`, or a number; null where it is none.
+    """Seconds of a text of the forms `_CLOCK`, `_SPELLED`, `_PERIOD`, or a number; null where it is none.
 
     Parameters
     ----------
     unit_s : seconds of a bare number's unit
     """
-    clock, spelled = text.str.extract_groups(_CLOCK), text.str.extract_groups(_SPELLED)
+    clock, spelled, period = (text.str.extract_groups(form) for form in (_CLOCK, _SPELLED, _PERIOD))
     factors = (86_400, 3600, 60, 1)
 
     def total(groups: pl.Expr) -> pl.Expr:
@@ -153,7 +178,7 @@ def duration_s(text: pl.Expr, unit_s: float) -> pl.Expr:
             pl.sum_horizontal(part.fill_null(0) * factor for part, factor in zip(parts, factors, strict=True))
         )
 
-    return pl.coalesce(total(clock), _without_thousands(text) * unit_s, total(spelled))
+    return pl.coalesce(total(clock), _without_thousands(text) * unit_s, total(spelled), total(period))
 
 
 def quantity(text: pl.Expr, bare: float | None, *, binary: bool) -> pl.Expr:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -55,6 +55,30 @@ class Quantity:
         return pl.when(turned).then(self.latest).otherwise(self.value)
 
 
+class Steps:
+    """Rows with a column for each part of an expression, or polars would compute a part again for each use.
+
+    Parameters
+    ----------
+    name : begin of the names of these columns
+    inputs : value of each input, by label
+    """
+
+    def __init__(self, rows: pl.LazyFrame, name: str, inputs: Mapping[str, Quantity]) -> None:
+        self.rows = rows
+        self.inputs = inputs
+        self._name = name
+        self._count = 0
+
+    def held(self, part: Quantity) -> Quantity:
+        """The same value, in columns of the rows."""
+        fields = {"value": part.value, "latest": part.latest, "dates": part.dates}
+        self._count += 1
+        named = {f"{self._name} {self._count} {field}": expr for field, expr in fields.items()}
+        self.rows = self.rows.with_columns(**named)
+        return Quantity(*(pl.col(name) for name in named))
+
+
 class Input(NamedTuple):
     """What an expression needs of a row: a column, or a function of a column that holds a list."""
 
@@ -69,14 +93,14 @@ class Input(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A parsed expression; it is called with the value of each input, by label, for its own value."""
+    """A parsed expression; it is called with the rows and the values of its inputs for its own value."""
 
     inputs: tuple[Input, ...]
     """Each once."""
-    _apply: Callable[[Mapping[str, Quantity]], Quantity]
+    _apply: Callable[[Steps], Quantity]
 
-    def __call__(self, values: Mapping[str, Quantity]) -> Quantity:
-        return self._apply(values)
+    def __call__(self, steps: Steps) -> Quantity:
+        return self._apply(steps)
 
 
 class ExpressionError(ValueError):
@@ -100,7 +124,7 @@ def quoted(column: str) -> str:
     return column if plain else f"`{column}`"
 
 
-_Apply = Callable[[Mapping[str, Quantity]], Quantity]
+_Apply = Callable[[Steps], Quantity]
 
 
 class _Parser:
@@ -136,7 +160,7 @@ class _Parser:
         kind, text = self._tokens[self._at]
         self._at += 1
         if kind == "number":
-            return lambda cells: Quantity.number(pl.lit(float(text)))
+            return lambda _: Quantity.number(pl.lit(float(text)))
         if kind == "name" and self._sign == "(":
             return self._function(text)
         if kind in ("name", "quoted"):
@@ -146,13 +170,13 @@ class _Parser:
                     + ", ".join(FUNCTIONS)
                 )
             self.inputs.append(Input(text))
-            return lambda cells: cells[text]
+            return lambda steps: steps.inputs[text]
         if text == "(":
             inner = self.sum()
             self.expect(")")
             return inner
         if text == "-":
-            return _combined("-", lambda cells: Quantity.number(pl.lit(0.0)), self._factor())
+            return _combined("-", lambda _: Quantity.number(pl.lit(0.0)), self._factor())
         raise ExpressionError(f"a number, a column or a function is expected {_where(kind, text)}")
 
     def _function(self, name: str) -> _Apply:
@@ -164,13 +188,13 @@ class _Parser:
             self._at += 1
             self.expect(")")
             self.inputs.append(of_list := Input(text, name))
-            return lambda cells: cells[of_list.label]
+            return lambda steps: steps.inputs[of_list.label]
         parts = [self.sum()]
         while self._sign == ",":
             self._next()
             parts.append(self.sum())
         self.expect(")")
-        return lambda cells: _of_several(name, [part(cells) for part in parts])
+        return lambda steps: steps.held(_of_several(name, [part(steps) for part in parts]))
 
     @property
     def _sign(self) -> str:
@@ -209,26 +233,48 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _combined(sign: str, first: _Apply, second: _Apply) -> _Apply:
-    def apply(cells: Mapping[str, Quantity]) -> Quantity:
-        a, b = first(cells), second(cells)
-        match sign:
-            case "+":
-                return Quantity(a.value + b.value, a.latest + b.latest, a.dates + b.dates)
-            case "-":
-                return Quantity(a.value - b.value, a.latest - b.value, a.dates - b.dates)
-            case "*":
-                return Quantity(a.value * b.value, a.latest * b.latest, _number_or_neither(a.dates, b.dates))
-        return Quantity(a.value / b.value, a.latest / b.value, _number_or_neither(a.dates, b.dates))
+    def apply(steps: Steps) -> Quantity:
+        a, b = first(steps), second(steps)
+        return steps.held(_operation(sign, a, b))
 
     return apply
+
+
+def _operation(sign: str, a: Quantity, b: Quantity) -> Quantity:
+    match sign:
+        case "+":
+            return _number_if_none(
+                Quantity(a.value + b.value, a.latest + b.latest, _kind(a.dates, b.dates, 1)), a
+            )
+        case "-":
+            return _number_if_none(
+                Quantity(a.value - b.value, a.latest - b.value, _kind(a.dates, b.dates, -1)), a
+            )
+        case "*":
+            return Quantity(a.value * b.value, a.latest * b.latest, _number_or_neither(a.dates, b.dates))
+    return Quantity(a.value / b.value, a.latest / b.value, _number_or_neither(a.dates, b.dates))
 
 
 _NEITHER = 1000
 """Kind of what is neither a number nor a date, such as the product of dates."""
 
 
-def _number_or_neither(*kinds: pl.Expr) -> pl.Expr:
-    return pl.when(pl.all_horizontal(kind == 0 for kind in kinds)).then(0).otherwise(_NEITHER)
+def _number_if_none(result: Quantity, left: Quantity) -> Quantity:
+    """A sum or difference; where it takes away the date on its left, a number by `forward`."""
+    gone = (left.dates != 0) & (result.dates == 0)
+    return replace(result, value=pl.when(gone).then(result.forward).otherwise(result.value))
+
+
+def _kind(a: pl.Expr, b: pl.Expr, sign: int) -> pl.Expr:
+    """Kind of a sum or, by a sign of -1, of a difference."""
+    neither = a.abs() + b.abs() >= _NEITHER / 2
+    return pl.when(neither).then(_NEITHER).otherwise(a + sign * b)
+
+
+def _number_or_neither(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    """Kind of a product or quotient; null where a factor is absent, as the result is."""
+    dates = a.abs() + b.abs()
+    return pl.when(dates > 0).then(_NEITHER).otherwise(dates)
 
 
 def _of_several(name: str, parts: Sequence[Quantity]) -> Quantity:
@@ -238,7 +284,7 @@ def _of_several(name: str, parts: Sequence[Quantity]) -> Quantity:
         return Quantity.number(pl.sum_horizontal(here.cast(pl.Float64) for here in known))
     least, most = pl.min_horizontal(kinds), pl.max_horizontal(kinds)
     alike = pl.when(least != most).then(_NEITHER).otherwise(most)
-    kind = {"sum": pl.sum_horizontal(kinds), "first": pl.coalesce(kinds)}.get(name, alike)
+    kind = {"sum": pl.sum_horizontal(kinds, ignore_nulls=False), "first": pl.coalesce(kinds)}.get(name, alike)
     joined = _JOINED[name]
     return Quantity(joined([part.value for part in parts]), joined([part.latest for part in parts]), kind)
 

@@ -10,6 +10,7 @@ import bz2
 import json
 import lzma
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -46,6 +47,12 @@ _BATCH = 2**15
 """Records that become a frame at a time."""
 
 _MOST_COLUMNS = 10_000
+
+_CELL_BYTES = 8
+"""Of a cell that a packed table unpacks to."""
+
+_MOST_CELLS = 2**22
+"""Cells of a frame, absent ones included."""
 
 _POOLED_BYTES = 2**25
 """Bytes of text from which several files are opened side by side: a process takes half a second to start."""
@@ -251,6 +258,8 @@ def source_of(path: Path, frames: Iterator[pl.DataFrame], folder: Path) -> Recor
     count = 0
     for frame in frames:
         texts = texts_of(frame, str(path))
+        if _NUMBER in texts.columns:
+            raise InvalidWorkloadError(f"{path}: a column is named {_NUMBER!r}; rename it")
         lines = pl.int_range(count + 1, count + 1 + texts.height, dtype=pl.Int64, eager=True)
         stored.add(texts.insert_column(0, lines.alias(_NUMBER)))
         header |= dict.fromkeys(texts.columns[1:])
@@ -265,9 +274,11 @@ def texts_of(frame: pl.DataFrame, where: str) -> pl.DataFrame:
     while structs := [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.Struct)]:
         for name in structs:
             fields = frame[name].struct.unnest()
-            frame = frame.drop(name).hstack(
-                fields.rename({field: f"{name}.{field}" for field in fields.columns})
-            )
+            fields = fields.rename({field: f"{name}.{field}" for field in fields.columns})
+            frame = frame.drop(name)
+            if twice := {*frame.columns} & {*fields.columns}:
+                raise InvalidWorkloadError(f"{where}: has two columns {min(twice)!r}; rename one")
+            frame = frame.hstack(fields)
     return frame.select(_text_of(name, dtype, where) for name, dtype in frame.schema.items())
 
 
@@ -291,12 +302,13 @@ def _arrow_frames(path: Path, file: Path, form: str) -> Iterator[pl.DataFrame]:
     try:
         if form == "parquet":
             with pq.ParquetFile(file, page_checksum_verification=True) as table:
+                refuse_bomb(path, table.metadata.num_rows * table.metadata.num_columns * _CELL_BYTES)
                 yield from (_frame(batch) for batch in table.iter_batches(_BATCH))
         else:
             with pa.memory_map(str(file)) as raw:
                 table = pa.ipc.open_file(raw)
                 yield from (_frame(table.get_batch(index)) for index in range(table.num_record_batches))
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, pl.exceptions.PolarsError, OSError) as error:
         detail = str(error).splitlines()[0]
         raise InvalidWorkloadError(
             f"{path}: is no readable {form} file ({detail}); write it again"
@@ -309,13 +321,20 @@ def _frame(batch: pa.RecordBatch) -> pl.DataFrame:
 
 def _json_frames(path: Path, file: Path, key: str | None, lines: bool) -> Iterator[pl.DataFrame]:
     rows: list[dict[str, str]] = []
+    names: dict[str, None] = {}
     for record in read_records(file, key=key, lines=lines, name=path):
         if not isinstance(record.value, dict):
             raise InvalidWorkloadError(
                 f"{path}: record {record.number} is {record.text[:60]!r}; each record must be a JSON object"
             )
         rows.append(_flat(record.value))
-        if len(rows) == _BATCH:
+        names |= dict.fromkeys(rows[-1])
+        if len(names) > _MOST_COLUMNS:
+            raise InvalidWorkloadError(
+                f"{path}: its records have more than {_MOST_COLUMNS:,} names; is each a job, with the same"
+                " names?"
+            )
+        if len(rows) == _BATCH or len(rows) * len(names) > _MOST_CELLS:
             yield _of_dicts(path, rows)
             rows = []
     if rows:
@@ -324,13 +343,15 @@ def _json_frames(path: Path, file: Path, key: str | None, lines: bool) -> Iterat
 
 def _of_dicts(path: Path, rows: list[dict[str, str]]) -> pl.DataFrame:
     names = dict.fromkeys(name for row in rows for name in row)
-    if len(names) > _MOST_COLUMNS:
-        raise InvalidWorkloadError(
-            f"{path}: its records have more than {_MOST_COLUMNS:,} names; is each a job, with the same names?"
+    try:
+        return pl.DataFrame(
+            {name: [row.get(name) for row in rows] for name in names}, dict.fromkeys(names, pl.String)
         )
-    return pl.DataFrame(
-        {name: [row.get(name) for row in rows] for name in names}, dict.fromkeys(names, pl.String)
-    )
+    except UnicodeEncodeError as error:
+        text = error.object[max(error.start - 20, 0) : error.start + 20]
+        raise InvalidWorkloadError(
+            f"{path}: {text!r} in a record is no UTF-8 text; write the file again"
+        ) from error
 
 
 def _flat(record: dict[str, object]) -> dict[str, str]:
@@ -340,7 +361,7 @@ def _flat(record: dict[str, object]) -> dict[str, str]:
     """
     found: dict[str, list[str]] = {}
     stack: list[tuple[str, object]] = [("", record)]
-    while stack:
+    while stack and len(found) <= _MOST_COLUMNS:  # elements with a type are there twice, at each depth
         path, value = stack.pop()
         if isinstance(value, dict):
             stack += [(f"{path}.{key}" if path else key, entry) for key, entry in reversed(value.items())]
@@ -390,7 +411,7 @@ def head_of(file: Path) -> str:
     try:
         with open_unpacked(file) as stream:
             return stream.read(_HEAD)
-    except (OSError, EOFError):
+    except (OSError, EOFError, zlib.error):
         return ""
 
 
@@ -457,5 +478,5 @@ def _copy(path: Path, folder: Path, opened: Callable[[IO[bytes]], object], file:
 def _naming_packed(path: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile, RuntimeError) as error:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, RuntimeError) as error:
         raise InvalidWorkloadError(f"{path}: cannot be unpacked ({error}); fetch the file again") from error

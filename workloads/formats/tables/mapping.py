@@ -327,7 +327,7 @@ class ColumnMapping(BaseModel):
     null_values: list[str] | None = None
     """Words for an absent value in all columns; None: `BLANK_WORDS` in those that may be null."""
     where: list[Condition] = []
-    duplicates: DuplicateRule = DuplicateRule.BEST
+    duplicates: Annotated[DuplicateRule, Field(strict=False)] = DuplicateRule.BEST
     time_format: str | None = None
     """Form of submit_s in codes of chrono's strftime, for dates that are not ISO 8601."""
     time_zone: str | None = None
@@ -397,15 +397,23 @@ class ColumnMapping(BaseModel):
 
     @cached_property
     def groups(self) -> dict[str, dict[str, str]]:
-        """By the column of the cells, patterns by the columns that they make."""
-        return {name: cell.groups for name, cell in self.cells.items() if cell.groups}
+        """By the column of the cells, patterns by the columns that they make; makers before what is made."""
+        waiting = {name: cell.groups for name, cell in self.cells.items() if cell.groups}
+        ordered: dict[str, dict[str, str]] = {}
+        while waiting:
+            made = {name for groups in waiting.values() for name in groups}
+            ready = [name for name in waiting if name not in made] or list(waiting)
+            ordered |= {name: waiting.pop(name) for name in ready}
+        return ordered
 
     def used(self, source: TableSource) -> set[str]:
         """Columns of the file that are read, those that patterns make among them."""
         computed = {column for rule in self.derived.values() for _, column in rule.columns}
         used = {*self.names(source).values(), *computed, *(condition.column for condition in self.where)}
         used |= {LEFT_OUT}.intersection(source.header)
-        return used | {base for base, groups in self.groups.items() if not used.isdisjoint(groups)}
+        for base, groups in reversed(self.groups.items()):
+            used |= set() if used.isdisjoint(groups) else {base}
+        return used
 
     def scale(self, column: Column) -> tuple[int, int]:
         """Multiplier and divisor from the file's unit to ours."""
@@ -608,11 +616,19 @@ def _cell_problems(mapping: ColumnMapping, sources: Sequence[TableSource]) -> It
                 if group in source.header:
                     named = f"{source.path.name} has a column '{group}'"
                     yield f"cells.{theirs}.pattern: {named}; rename the group"
+    made: set[str] = set()
+    everything = {name for groups in mapping.groups.values() for name in groups}
+    for base, groups in mapping.groups.items():
+        if base in everything - made:
+            yield f"cells.{base}.pattern: makes the column that it is made of"
+        if twice := made & {*groups}:
+            yield f"cells.{base}.pattern: another column's pattern makes '{min(twice)}' too; rename the group"
+        made |= {*groups}
     for name, (theirs, *_) in mapping.columns.items():
         column, form = mapping.known.get(name), mapping.cell(theirs).as_
         if column is None or form is None:
             continue
-        fits = {"duration": "s", "quantity": column.unit, "binary_quantity": column.unit}.get(form, "s")
+        fits = "s" if form in ("duration", "date", "excel_date") else column.unit
         dated = form in ("date", "excel_date")
         if not column.is_number or column.unit != fits or (dated and name != "submit_s"):
             yield (

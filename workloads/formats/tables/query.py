@@ -13,7 +13,7 @@ import polars as pl
 from ray_sim.model.units import MAX_TIME_S, US_PER_S
 from workloads.checks import date_reason, number_reason, reason, text_reason
 from workloads.formats.tables.cells import Cell, duration_s, excel_dates, plain_number, quantity
-from workloads.formats.tables.expressions import Expression, Input, Quantity
+from workloads.formats.tables.expressions import Expression, Input, Quantity, Steps
 from workloads.formats.tables.files import LIST_SEPARATOR
 from workloads.formats.tables.mapping import LEFT_OUT, UNITS, ColumnMapping, part_of_name
 from workloads.formats.tables.times import dates_of, local_dates, with_dates
@@ -162,42 +162,74 @@ def _dates(mapping: ColumnMapping, theirs: str, text: pl.Expr) -> pl.Expr:
 
 def _computable(rows: pl.LazyFrame, mapping: ColumnMapping) -> pl.LazyFrame:
     """The rows with number and kind, see `Quantity`, of each input of the mapping's expressions."""
-    parsed = (rule.parsed for rule in mapping.derived.values() if rule.parsed is not None)
-    for each in sorted({found for expression in parsed for found in expression.inputs}):
+    needed: dict[str, tuple[Input, Column]] = {}
+    for ours, rule in mapping.derived.items():
+        for each in () if rule.parsed is None else rule.parsed.inputs:
+            needed.setdefault(_label(mapping, mapping.known[ours], each), (each, mapping.known[ours]))
+    for label, (each, column) in needed.items():
         latest = None
         cell, text = mapping.cell(each.column), _with_blanks(mapping, each.column)
         dated = cell.as_ in ("date", "excel_date")
         kind = pl.lit(int(dated))
         if each.function:
-            number = _of_list(each, mapping)
+            number = _of_list(each, mapping, column)
             kind = pl.lit(0) if each.function == "count" else kind
         elif dated or cell.as_ is None:
             rows = with_dates(rows, each.column, _dates(mapping, each.column, text), _zone(mapping))
             is_date = pl.col(f"naive of {each.column}").is_not_null()
-            other = pl.lit(None) if dated else _cell_number(mapping, cell, text)
+            other = pl.lit(None) if dated else _cell_number(mapping, cell, text, column)
             number, latest = (
                 pl.when(is_date).then(pl.col(f"{which}_s of {each.column}")).otherwise(other)
                 for which in ("first", "second")
             )
-            kind = pl.when(number.is_not_null()).then(is_date.cast(pl.Int32))
+            kind = is_date.cast(pl.Int32)
         else:
-            number = _cell_number(mapping, cell, text)
+            number = _cell_number(mapping, cell, text, column)
         rows = rows.with_columns(
-            number.alias(f"number of {each.label}"),
-            (number if latest is None else latest).alias(f"latest of {each.label}"),
-            kind.alias(f"kind of {each.label}"),
+            number.alias(f"number of {label}"),
+            (number if latest is None else latest).alias(f"latest of {label}"),
+            pl.when(number.is_not_null()).then(kind).alias(f"kind of {label}"),
         )
+    for ours, rule in mapping.derived.items():
+        if rule.parsed is not None:
+            rows = _with_result(rows, mapping, mapping.known[ours], rule.parsed)
     return rows
 
 
-def _of_list(each: Input, mapping: ColumnMapping) -> pl.Expr:
+def _with_result(
+    rows: pl.LazyFrame, mapping: ColumnMapping, column: Column, expression: Expression
+) -> pl.LazyFrame:
+    """The rows with value and kind of an expression."""
+    inputs = {}
+    for each in expression.inputs:
+        label = _label(mapping, column, each)
+        inputs[each.label] = Quantity(
+            *(pl.col(f"{part} of {label}") for part in ("number", "latest", "kind"))
+        )
+    steps = Steps(rows, f"step of {column.name}", inputs)
+    result = expression(steps)
+    multiplier, divisor = mapping.scale(column)
+    is_date = (result.dates == 1).fill_null(value=False)
+    scaled = pl.when(is_date).then(result.value).otherwise(result.forward * multiplier / divisor)
+    return steps.rows.with_columns(
+        scaled.alias(f"result of {column.name}"), result.dates.alias(f"kind of result of {column.name}")
+    )
+
+
+def _label(mapping: ColumnMapping, column: Column, each: Input) -> str:
+    """Name of an input; of one that is read in the unit of our column, with that column."""
+    in_unit = mapping.cell(each.column).as_ in ("duration", "quantity", "binary_quantity")
+    return f"{each.label} for {column.name}" if in_unit else each.label
+
+
+def _of_list(each: Input, mapping: ColumnMapping, column: Column) -> pl.Expr:
     """A function of the cells of a list; null where one of them cannot be read."""
     cell, element = mapping.cell(each.column), pl.element()
     if cell.as_ in ("date", "excel_date"):
         instants = _dates(mapping, each.column, element).struct.field("naive")
         numbers = instants.dt.epoch("us") / US_PER_S
     else:
-        numbers = _cell_number(mapping, cell, element)
+        numbers = _cell_number(mapping, cell, element, column)
     cells = _their(each.column).str.split(LIST_SEPARATOR)
     if each.function == "count":
         return cells.list.len().cast(pl.Float64)
@@ -207,13 +239,17 @@ def _of_list(each: Input, mapping: ColumnMapping) -> pl.Expr:
     return pl.when(known).then(value)
 
 
-def _cell_number(mapping: ColumnMapping, cell: Cell, text: pl.Expr) -> pl.Expr:
-    """Number in a cell that an expression uses."""
+def _cell_number(mapping: ColumnMapping, cell: Cell, text: pl.Expr, column: Column) -> pl.Expr:
+    """Number in a cell that an expression uses; a duration or quantity in the unit of the computed column."""
+    multiplier, divisor = mapping.scale(column)
     if cell.as_ == "duration":
-        return duration_s(text, 1)
+        unit_s = multiplier / divisor if column.unit == "s" else 1
+        return duration_s(text, unit_s) / unit_s
     if cell.as_ in ("quantity", "binary_quantity"):
-        return quantity(text, 1, binary=cell.as_ == "binary_quantity")
-    return plain_number(text, decimal=mapping.read.decimal)
+        number, _ = _quantity(mapping, column, text, cell)
+        return number * divisor / multiplier
+    number = plain_number(text, decimal=mapping.read.decimal)
+    return pl.when(number.is_finite()).then(number)
 
 
 def _computed(
@@ -221,23 +257,24 @@ def _computed(
 ) -> tuple[dict[str, pl.Expr], list[pl.Expr]]:
     """Values of a column that an expression computes, and reasons to reject a row for it."""
     labels = [each.label for each in expression.inputs]
-    values = {
-        name: Quantity(*(pl.col(f"{part} of {name}") for part in ("number", "latest", "kind")))
-        for name in labels
-    }
-    result = expression(values)
-    multiplier, divisor = mapping.scale(bounds)
-    is_date = (result.dates == 1).fill_null(value=False)
-    scaled = pl.when(is_date).then(result.value).otherwise(result.forward * multiplier / divisor)
+    result, kind = pl.col(f"result of {bounds.name}"), pl.col(f"kind of result of {bounds.name}")
+    is_date = (kind == 1).fill_null(value=False)
     unread = _any(
-        _with_blanks(mapping, each.column).is_not_null() & pl.col(f"number of {each.label}").is_null()
+        _with_blanks(mapping, each.column).is_not_null()
+        & pl.col(f"number of {_label(mapping, bounds, each)}").is_null()
         for each in expression.inputs
     )
+    no_unit = [
+        fault
+        for each in expression.inputs
+        if mapping.cell(each.column).as_ in ("quantity", "binary_quantity")
+        for fault in _quantity(mapping, bounds, _their(each.column), mapping.cell(each.column))[1]
+    ]
     kinds = [0, 1] if bounds.name == "submit_s" else [0]
-    fault = pl.when(unread).then(pl.lit("invalid")).when(~result.dates.is_in(kinds)).then(pl.lit("mixed"))
+    fault = pl.when(unread).then(pl.lit("invalid")).when(~kind.is_in(kinds)).then(pl.lit("mixed"))
     found = pl.col(bounds.name)
     present = pl.when(found.is_not_null()).then(pl.lit("computed"))
-    computed = {bounds.name: scaled}
+    computed = {bounds.name: result}
     if bounds.name == "submit_s":
         dates = [name for name in labels if mapping.cell(name).as_ in (None, "date", "excel_date")]
         twice = _any(
@@ -245,7 +282,7 @@ def _computed(
         )
         local = _any(pl.col(f"local of {name}") for name in dates if "(" not in name)
         computed |= {"dated": is_date, "local": is_date & local, "ambiguous": is_date & twice}
-    return computed, [reason(fault, bounds.name), number_reason(bounds, present, found)]
+    return computed, [*no_unit, reason(fault, bounds.name), number_reason(bounds, present, found)]
 
 
 def _any(conditions: Iterable[pl.Expr]) -> pl.Expr:
@@ -264,22 +301,27 @@ def _number(
 ) -> tuple[pl.Expr, list[pl.Expr]]:
     """Number of a cell in our unit, and reasons to reject a row for how it is written."""
     multiplier, divisor = mapping.scale(column)
-    form = mapping.cell(theirs).as_
-    if form == "duration":
+    cell = mapping.cell(theirs)
+    if cell.as_ == "duration":
         return duration_s(text, multiplier / divisor), []
-    if form in ("quantity", "binary_quantity"):
-        base = UNITS.get(column.unit, {}).get("b", (1, 1))
-        needs_unit = base != (1, 1) and column.name not in mapping.units
-        value = quantity(
-            text,
-            None if needs_unit else multiplier / divisor * base[1] / base[0],
-            binary=form == "binary_quantity",
-        )
-        bare = plain_number(text).is_not_null()
-        no_unit = [reason(pl.when(bare).then(pl.lit("no_unit")), column.name)] if needs_unit else []
-        return value * base[0] / base[1], no_unit
+    if cell.as_ in ("quantity", "binary_quantity"):
+        return _quantity(mapping, column, text, cell)
     plain = plain_number(text, decimal=mapping.read.decimal, truth=column.unit != "s")
     return plain * multiplier / divisor, []
+
+
+def _quantity(
+    mapping: ColumnMapping, column: Column, text: pl.Expr, cell: Cell
+) -> tuple[pl.Expr, list[pl.Expr]]:
+    """Number of a quantity in our unit, and a reason to reject rows whose number lacks a unit."""
+    multiplier, divisor = mapping.scale(column)
+    base = UNITS.get(column.unit, {}).get("b", (1, 1))
+    needs_unit = base != (1, 1) and column.name not in mapping.units
+    bare = None if needs_unit else multiplier / divisor * base[1] / base[0]
+    value = quantity(text, bare, binary=cell.as_ == "binary_quantity")
+    is_bare = quantity(text, 1, binary=False).is_not_null() & value.is_null()
+    no_unit = [reason(pl.when(is_bare).then(pl.lit("no_unit")), column.name)] if needs_unit else []
+    return value * base[0] / base[1], no_unit
 
 
 def _submission(

@@ -105,18 +105,18 @@ def read(
 
 
 def fits(preset: Path, paths: Sequence[Path], folder: Path) -> bool:
-    """Whether files have the columns that a preset needs, and each a row, among the first, that is kept."""
+    """Whether files have the columns that a preset needs, and of the first rows more are kept than wrong."""
     try:
         mapping, sources, _ = _opened(paths, ConvertOptions(), folder, preset, None)
         for source in sources:
             _require(source, mapping)
         firsts = [rows_of(source, mapping, rebase=False).head(_TRIED_ROWS) for source in sources]
-        kept = [
-            rows.filter(pl.col("reason").is_null(), pl.col("left_out").is_null()).select(pl.len())
-            for rows in firsts
-        ]
+        sound = pl.col("reason").is_null()
+        kept = (sound & pl.col("left_out").is_null()).sum()
+        fitting = (kept > 0) & (kept >= (~sound).sum())
         return all(
-            collect_text(source.path, count).item() for source, count in zip(sources, kept, strict=True)
+            collect_text(source.path, rows.select(fitting)).item()
+            for source, rows in zip(sources, firsts, strict=True)
         )
     except InvalidInputError:
         return False

@@ -45,6 +45,7 @@ def quantities(*texts: str, bare: float | None = 1, binary: bool = False) -> lis
         ("1:2:3:4", None),
         ("1,23", None),
         ("P", None),
+        ("P1M", None),
         ("12 parsecs", None),
         (None, None),
     ],

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from tests.proofs import instances
-from workloads.formats.tables.expressions import ExpressionError, Quantity, parse_expression
+from workloads.formats.tables.expressions import ExpressionError, Quantity, Steps, parse_expression
 
 Row = dict[str, float | None]
 
@@ -79,10 +79,18 @@ def _operation(sign: str, left: Tree, right: Tree) -> Callable[[Row], float | No
 
 def evaluated(text: str, rows: list[Row]) -> list[float | None]:
     expression = parse_expression(text)
-    frame = pl.DataFrame(rows, schema=dict.fromkeys("abc", pl.Float64))
+    frame = pl.LazyFrame(rows, schema=dict.fromkeys("abc", pl.Float64))
     cells = {each.label: Quantity.number(pl.col(each.column)) for each in expression.inputs}
-    filled = frame.with_columns(value=expression(cells).value)["value"]
-    return filled.cast(pl.Float64).to_list()
+    steps = Steps(frame, "step", cells)
+    result = expression(steps)
+    return steps.rows.with_columns(value=result.value).collect()["value"].cast(pl.Float64).to_list()
+
+
+@pytest.mark.parametrize("text", ["max(a, " * 45 + "a" + ")" * 45, "a" + " - b" * 120, "a" + "+b" * 240])
+def test_the_work_on_an_expression_grows_with_its_length(text: str) -> None:
+    expected = {"m": 5.0, "-": 5.0 - 120 * 2, "+": 5.0 + 240 * 2}
+    sign = "m" if "max" in text else "-" if "-" in text else "+"
+    assert evaluated(text, [{"a": 5.0, "b": 2.0, "c": None}]) == [expected[sign]]
 
 
 def test_drawn_expressions_have_the_values_of_their_trees() -> None:

@@ -188,3 +188,46 @@ def test_a_folder_of_parts_is_a_table_and_a_pool_changes_no_byte(tmp_path: Path)
     assert len(asked) == 1
     assert out.read_bytes() == other.read_bytes()
     assert read_frame(out)["trace_order"].to_list() == [3, 4, 5, 6, 7, 8, 0, 1, 2]
+
+
+def test_elements_with_a_type_in_each_other_are_refused_before_they_fill_memory(tmp_path: Path) -> None:
+    # Each level doubles the paths: 2^40 of them.
+    inner = '{"type":"a","x":[]}'
+    for _ in range(40):
+        inner = f'{{"type":"a","x":[{inner}]}}'
+    path = tmp_path / "t.json"
+    path.write_text(f'[{{"submit_s":0,"duration_s":1,"num_gpus":1,"x":[{inner}]}}]')
+    with pytest.raises(InvalidWorkloadError, match=r"t\.json: its records have more than 10,000 names"):
+        converted(path)
+
+
+@pytest.mark.parametrize("text", [b'"\\ud800"', b'"caf\xe9"'])
+def test_texts_of_json_that_are_no_utf8_are_named(text: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_bytes(b'[{"submit_s":0,"duration_s":1,"num_gpus":1,"user":' + text + b"}]")
+    with pytest.raises(InvalidWorkloadError, match=r"t\.json: .* in a record is no UTF-8 text"):
+        converted(path)
+
+
+def test_a_damaged_gzip_file_is_named(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(table().encode() * 50))
+    packed[20:30] = b"\xff" * 10
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(packed)
+    with pytest.raises(InvalidWorkloadError, match=r"t\.csv\.gz"):
+        converted(path)
+
+
+def test_two_columns_of_one_name_in_parquet_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    path.write_bytes(parquet(pl.DataFrame({"a.b": [1], "a": [{"b": 2}]})))
+    with pytest.raises(InvalidWorkloadError, match=r"t\.parquet: has two columns 'a\.b'; rename one"):
+        converted(path)
+
+
+def test_a_parquet_file_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+    # 12 million rows of three nulls are 288 MB, in some 100 kB.
+    path = tmp_path / "t.parquet"
+    path.write_bytes(parquet(pl.DataFrame({name: pl.repeat(None, 12 * 10**6, eager=True) for name in "abc"})))
+    with pytest.raises(InvalidWorkloadError, match=r"t\.parquet: unpacks to more than"):
+        converted(path)

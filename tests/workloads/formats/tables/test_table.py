@@ -414,3 +414,108 @@ def test_truth_values_are_numbers_but_no_seconds(trace: Trace) -> None:
     assert report.rejected == {"invalid_duration_s": 1, "invalid_different_machines": 1}
     assert frame["num_gpus"].to_list() == [1, 1, 0]
     assert frame["different_machines"].to_list() == [1, 0, 0]
+
+
+JOB = "submit_s,duration_s,num_gpus"
+
+
+@pytest.mark.parametrize(
+    ("rule", "kept"), [("best", [1]), ("first", [0]), ("last", [2]), ("longest", [2]), ("reject", [])]
+)
+def test_the_mapping_says_which_record_of_a_job_is_kept(rule: str, kept: list[int], trace: Trace) -> None:
+    rows = "a,0,5,1,\na,1,5,1,FAILED\na,2,9,1,RUNNING\nb,3,1,1,\n"
+    report, frame = converted(trace(f"job_id,{JOB},status\n{rows}"), f"duplicates: {rule}")
+    assert report.rejected == {"duplicate_job_id": 3 - len(kept)}
+    assert sorted(frame["submit_s"].to_list()) == [*kept, 3]
+
+
+def test_durations_and_quantities_in_expressions_are_in_the_columns_unit(trace: Trace) -> None:
+    mapping = """
+derived: {duration_s: run + 5, memory_gib_per_task: mem + 512, cpu_per_task: cores * 2}
+units: {duration_s: min, memory_gib_per_task: mib, cpu_per_task: percent}
+cells: {run: {as: duration}, mem: {as: quantity}, cores: {as: quantity}}
+"""
+    rows = "0,1,01:00:00,16Gi,500m\n1,1,90,1024,150\n"
+    _, frame = converted(trace(f"submit_s,num_gpus,run,mem,cores\n{rows}"), mapping)
+    assert frame["duration_s"].to_list() == [65 * 60, 95 * 60]
+    assert frame["memory_gib_per_task"].to_list() == [16.5, 1.5]
+    assert frame["cpu_per_task"].to_list() == [1, 3]
+
+
+def test_memory_in_an_expression_needs_a_unit_too(trace: Trace) -> None:
+    mapping = "derived: {memory_gib_per_task: mem}\ncells: {mem: {as: quantity}}"
+    report, frame = converted(trace(f'{JOB},mem\n0,1,1,16Gi\n1,1,1,16\n2,1,1,"1,024"\n3,1,1,x\n'), mapping)
+    assert report.rejected == {"no_unit_memory_gib_per_task": 2, "invalid_memory_gib_per_task": 1}
+    assert frame["memory_gib_per_task"].to_list() == [16]
+
+
+def test_a_product_with_an_absent_cell_is_absent(trace: Trace) -> None:
+    mapping = "derived: {wait_s: wait * 60, num_gpus: gpus / 2}\nunits: {num_gpus: gpu}"
+    report, frame = converted(trace("submit_s,duration_s,wait,gpus\n0,1,,2\n1,1,2,\n"), mapping)
+    assert report.rejected == {"missing_num_gpus": 1}
+    assert frame["wait_s"].to_list() == [None]
+
+
+def test_a_difference_of_mixtures_is_a_mixture(trace: Trace) -> None:
+    mapping = "derived: {duration_s: begin * begin - end * end}"
+    report, _ = converted(
+        trace(f"{JOB},begin,end\n0,,1,2024-01-02,2024-01-01\n1,,1,3,2\n".replace(",,", ",9,")), mapping
+    )
+    assert report.rejected == {"mixed_duration_s": 1}
+
+
+def test_a_difference_takes_the_second_pass_also_within_a_function(trace: Trace) -> None:
+    # From 02:50 to 02:10 of the night in which 02:00 to 03:00 comes twice: 20 minutes.
+    mapping = "derived: {wait_s: 'max(begin - made, 0)'}\ntime_zone: Europe/Berlin"
+    rows = "0,1,1,2023-10-29T02:50,2023-10-29T02:10\n1,1,1,2023-10-29T03:10,2023-10-29T02:10\n"
+    _, frame = converted(trace(f"{JOB},made,begin\n{rows}"), mapping)
+    assert frame["wait_s"].to_list() == [20 * 60, 0]
+
+
+def test_infinite_cells_of_an_expression_are_invalid(trace: Trace) -> None:
+    mapping = "derived: {cpu_per_task: 'min(a, b)'}\nnull_values: []"
+    report, _ = converted(trace(f"{JOB},a,b\n0,1,1,inf,1\n1,1,1,NaN,1\n2,1,1,2,1\n"), mapping)
+    assert report.rejected == {"invalid_cpu_per_task": 2}
+
+
+def test_a_number_of_gpus_may_be_said_to_be_one(trace: Trace) -> None:
+    mapping = "columns: {num_gpus: g}\ncells: {g: {as: number}}"
+    assert converted(trace("submit_s,duration_s,g\n0,1,2\n"), mapping)[1]["num_gpus"].to_list() == [2]
+
+
+def test_any_other_text_is_not_an_absent_one(trace: Trace) -> None:
+    mapping = "cells: {status: {values: {COMPLETED: done, NULL: lost, '*': failed}}}".replace(
+        "NULL", "'NULL'"
+    )
+    rows = "0,1,1,COMPLETED\n1,1,1,Unknown\n2,1,1,x\n3,1,1,NULL\n"
+    _, frame = converted(trace(f"{JOB},status\n{rows}"), mapping)
+    assert frame["status"].to_list() == ["done", None, "failed", "lost"]
+
+
+@pytest.mark.parametrize("order", ["tuv", "vut"])
+def test_patterns_of_patterns_of_patterns(order: str, trace: Trace) -> None:
+    cells = {"t": "a=(?P<u>.*)", "u": "b=(?P<v>.*)", "v": "c=(?P<num_gpus>.*)"}
+    mapping = "cells:\n" + "".join(f"  {name}: {{pattern: '{cells[name]}'}}\n" for name in order)
+    _, frame = converted(trace("submit_s,duration_s,t\n0,1,a=b=c=7\n"), mapping)
+    assert frame["num_gpus"].to_list() == [7]
+
+
+@pytest.mark.parametrize(
+    ("cells", "problem"),
+    [
+        ("t: {pattern: ['a(?P<x>.)', 'b(?P<x>.)']}", "cells.t.pattern: two patterns have a group 'x'"),
+        (
+            "t: {pattern: 'a(?P<x>.)'}\n  user: {pattern: '(?P<x>.)'}",
+            "another column's pattern makes 'x' too",
+        ),
+        ("x: {pattern: 'a(?P<y>.)'}\n  y: {pattern: '(?P<x>.)'}", "makes the column that it is made of"),
+        ("t: {pattern: 'a{99999999999999999999}'}", "cells.t.pattern: is no regular expression"),
+        (f"t: {{pattern: '{'(' * 5000}a{')' * 5000}'}}", "cells.t.pattern: is no regular expression"),
+        (
+            "t: {pattern: '(?P<x>(?=a))'}",
+            "look-around, including look-ahead and look-behind, is not supported",
+        ),
+    ],
+)
+def test_patterns_that_cannot_be_are_named(cells: str, problem: str, trace: Trace) -> None:
+    assert problem in "\n".join(problems(trace, f"cells:\n  {cells}\n", f"{JOB},t,user\n0,1,1,a,b\n"))
