@@ -19,12 +19,12 @@ PRODUCT = ("ray_sim", "workloads", "cluster_specs", "jobs", "benchmarks")
 SHORT = 40
 
 BUDGETS = {
-    "lines of Python": 81_750,
-    "files of Python": 595,
-    f"files under {SHORT} lines": 104,
-    "modules in the longest import chain": 33,
-    "lines of tests": 67_900,
-    "words of docs outside decisions": 85_000,
+    "lines of Python": 84_700,
+    "files of Python": 565,
+    f"files under {SHORT} lines": 76,
+    "modules in the longest import chain": 26,
+    "lines of tests": 70_250,
+    "words of docs outside decisions": 89_000,
 }
 
 
