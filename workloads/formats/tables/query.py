@@ -244,11 +244,11 @@ def _cell_number(mapping: ColumnMapping, cell: Cell, text: pl.Expr, column: Colu
     multiplier, divisor = mapping.scale(column)
     if cell.as_ == "duration":
         unit_s = multiplier / divisor if column.unit == "s" else 1
-        return duration_s(text, unit_s) / unit_s
-    if cell.as_ in ("quantity", "binary_quantity"):
-        number, _ = _quantity(mapping, column, text, cell)
-        return number * divisor / multiplier
-    number = plain_number(text, decimal=mapping.read.decimal)
+        number = duration_s(text, unit_s) / unit_s
+    elif cell.as_ in ("quantity", "binary_quantity"):
+        number = _quantity(mapping, column, text, cell)[0] * divisor / multiplier
+    else:
+        number = plain_number(text, decimal=mapping.read.decimal)
     return pl.when(number.is_finite()).then(number)
 
 
