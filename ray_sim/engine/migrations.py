@@ -1,4 +1,4 @@
-"""From what jobs hold to a target: who changes, and which equivalent servers to swap so that fewer do.
+"""Changes from present to target placements; equivalent servers are swapped so that fewer jobs restart.
 
 A running job that is in the changes restarts, so a job that holds its target must stay out of them. Servers
 are equivalent if capacity, speed and partition are the same; GPU types are not compared.

@@ -36,7 +36,7 @@ class GuessReport:
     workload: WorkloadInfo | None
     """None where nothing can be converted."""
     warnings: Sequence[str]
-    """Of the conversion."""
+    """Warnings of the trial conversion."""
     problem: str
     """Why there is no workload, or not that of all rows; empty for nothing."""
 

@@ -41,7 +41,7 @@ class WorkloadSide:
     jobs: pl.DataFrame
     info: WorkloadInfo
     facts: Facts
-    """Those of both sides have the same labels."""
+    """Label and value of each line; both workloads have the same labels."""
     by_local_hour: list[int] | None
     """Jobs submitted in each hour of the day, 24; null where the local days are unknown."""
 

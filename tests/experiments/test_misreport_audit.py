@@ -217,8 +217,11 @@ def test_a_sample_is_drawn_with_the_seed_and_has_its_size() -> None:
 
 def test_runs_that_go_on_from_the_birth_of_the_job_end_as_whole_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     found = audited(busy_announced(20), sample=2, futures=2, eps=1.0)
-    whole = lambda platform, _: dict.fromkeys(platform._jobs.tolist())  # noqa: E731
-    monkeypatch.setattr(_Platform, "_before_births", whole)
+
+    def no_states(platform: _Platform, k: int) -> dict[int, None]:
+        return dict.fromkeys(platform._jobs.tolist())
+
+    monkeypatch.setattr(_Platform, "_before_births", no_states)
     assert audited(busy_announced(20), sample=2, futures=2, eps=1.0) == found
 
 

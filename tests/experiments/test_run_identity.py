@@ -229,7 +229,7 @@ def test_contents_and_not_names_are_part_of_the_identity(bench: Path) -> None:
         finished = prepare(scenario(coefficients="other.json")).run()
     manifest = json.loads(finished.files()["manifest.json"])
     assert manifest["parameters"] == {"coefficients": "other.json"}
-    assert manifest["inputs"]["policy_files_sha256"] == dict(other.facts["policy_files_sha256"])  # type: ignore[call-overload]
+    assert manifest["inputs"]["policy_files_sha256"] == dict(other.facts["policy_files_sha256"])  # type: ignore[call-overload]  # facts are JSON
 
 
 def test_policies_without_files_have_the_identity_that_they_had(bench: Path) -> None:
@@ -261,7 +261,7 @@ class Odd(ElasticPolicy):
     """Names its files wrongly."""
 
     def input_files(self) -> Mapping[str, Path]:
-        return {"coefficients": None}  # type: ignore[dict-item]
+        return {"coefficients": None}  # type: ignore[dict-item]  # what is tested
 
     def decide(self, view: ElasticView) -> Decision:
         return Decision()

@@ -269,7 +269,7 @@ class Serving(NamedTuple):
     arrays: WorldArrays
     queue: Queue
     changes: Changes
-    """Who starts where, or stops."""
+    """Placements of the jobs that start, and the jobs that stop."""
     scratch: Scratch
     idle: I64
     """(S, R) quanta."""

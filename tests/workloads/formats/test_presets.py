@@ -530,7 +530,7 @@ def foreign(shared_data: Path) -> Path:
     """Foreign tables with the right answers, or a skip where they are absent."""
     folder = shared_data / "data" / "foreign"
     if not folder.is_dir():
-        pytest.skip(f"no foreign tables at {folder}")
+        pytest.skip(f"no foreign tables at {folder}; name the folder above data/ in RAY_SIM_SHARED")
     return folder
 
 

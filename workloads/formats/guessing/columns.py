@@ -160,7 +160,7 @@ class Columns:
         else:
             found = amounts(texts, said.unit, self._decimal, column.unit)
         absent: dict[str, JsonValue] = {"null_values": [*words]} if words else {}
-        return _Taken(name, texts, found._replace(cell=found.cell | absent), said)
+        return _Taken(name, texts, found._replace(cell={**found.cell} | absent), said)
 
     def _read_texts(self, texts: pl.Series, said: Said) -> Read:
         """Texts as a status, ids, or names."""
@@ -187,7 +187,7 @@ class Columns:
             if read.unit is not None and read.unit != BY_NAME[ours].unit.lower():
                 self._proposal.add("units", ours, read.unit, read.said)
             if read.cell:
-                self._proposal.add("cells", name, read.cell, read.said)
+                self._proposal.add("cells", name, {**read.cell}, read.said)
 
     def _add_submission(self) -> None:
         """Propose the submission; where no name tells an instant, dates do, in the order of their times."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import polars as pl
@@ -64,7 +65,7 @@ class Read(NamedTuple):
     """What they are."""
     unit: str | None = None
     """One of `UNITS`; None where there is none to name."""
-    cell: dict[str, JsonValue] = {}  # noqa: RUF012  # never changed
+    cell: Mapping[str, JsonValue] = MappingProxyType({})
     """Entry of the section `cells`."""
     doubts: tuple[str, ...] = ()
     dated: str = ""
@@ -186,7 +187,7 @@ def amounts(texts: pl.Series, unit: str | None, decimal: str, dimension: str) ->
 
 def _unit_by_values(known: pl.Series, dimension: str) -> tuple[str, tuple[str, ...]]:
     """Unit of amounts whose name has none, and the doubts."""
-    named, most = dimension.lower(), float(known.max() or 0)  # type: ignore[arg-type]
+    named, most = dimension.lower(), float(known.to_numpy().max(initial=0.0))
     if dimension in ("s", "GiB"):
         if dimension == "GiB":
             named = "b" if most > 2**26 else "mib" if most >= 2**9 else "gib"

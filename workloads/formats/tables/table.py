@@ -19,7 +19,8 @@ from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from workloads.formats.tables.advice import advice_on, form_warnings, ignored_columns
 from workloads.formats.tables.files import JoinedSource, Reading, files_in, open_tables
-from workloads.formats.tables.mapping import ColumnMapping, Join, parse_mapping, require_fit
+from workloads.formats.tables.mapping import ColumnMapping, Join, parse_mapping
+from workloads.formats.tables.mapping_faults import require_fit
 from workloads.formats.tables.nodes import read_nodes
 from workloads.formats.tables.query import rows_of
 from workloads.formats.text import TableSource, collect_text, read_rows, reject_frame

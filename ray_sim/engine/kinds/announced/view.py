@@ -168,7 +168,7 @@ class MechanismAudit(Protocol):
     """Record of a run under audit."""
 
     def record(self) -> MechanismRecord:
-        """What was recorded, at the end of the run."""
+        """The record of the whole run; called once the run has ended."""
 
 
 class AnnouncedPolicy(Policy[AnnouncedContext, AnnouncedView]):

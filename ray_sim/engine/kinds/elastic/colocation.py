@@ -66,7 +66,7 @@ class ColocationFacts:
 
 
 class RunColocation:
-    """Who stands where in a run, and how much that slows whom: a progress rule around another one."""
+    """Progress rule with interference: speeds of another rule, divided by slowdowns by jobs on a server."""
 
     disturbing: ClassVar[bool] = True
 

@@ -163,7 +163,7 @@ class ElasticRun(KindRun):
             "estimate_errors": self._estimate_errors,
         }
         self._parts = {name: part for name, part in parts.items() if part is not None}
-        """What a snapshot holds beside `Training`."""
+        """Parts whose arrays a snapshot has besides those of `Training`, by name."""
 
     @property
     def observed(self) -> ElasticRun:
