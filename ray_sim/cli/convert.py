@@ -87,8 +87,8 @@ def convert(
     Example for an unknown table: ray-sim convert --guess jobs.csv
     """
     if guess:
-        others = [mapping, run_time, rows != "task", censored != "drop", seed, cluster_out, window, rejects]
-        if any([rebase, *others]):
+        files = [mapping, cluster_out, rejects, html, address]
+        if any([*files, rebase, run_time, rows != "task", censored != "drop", seed, window]):
             raise InvalidInputError("--guess: takes -o, --map-out, --time-zone and --json only")
         _guess([format_name, *(sources or ())] if format_name else [], out, map_out, time_zone, json_output)
         return

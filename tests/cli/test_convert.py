@@ -88,7 +88,8 @@ def test_guess_takes_files_only_and_convert_still_needs_its_output(
 ) -> None:
     Path("jobs.csv").write_text(GUESSED)
     assert "--guess: name at least one table" in complaint(capsys, "convert", "--guess")
-    assert "--guess: takes" in complaint(capsys, "convert", "--guess", "jobs.csv", "--rebase")
+    for option in (["--rebase"], ["--html", "page.html"], ["--address", "local"]):
+        assert "--guess: takes" in complaint(capsys, "convert", "--guess", "jobs.csv", *option)
     assert "--map-out m.yaml: only with --guess" in complaint(
         capsys, "convert", "csv", "jobs.csv", "-o", "w.parquet", "--map-out", "m.yaml"
     )
