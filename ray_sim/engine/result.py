@@ -20,6 +20,7 @@ from ray_sim.kernels.core.arrays import (
     COMPLETED,
     EVENT_NAMES,
     EVICTED,
+    I16,
     NEVER,
     REJECTED,
     ROLE_NAMES,
@@ -264,7 +265,16 @@ def _events(world: World, record: Recorder) -> pl.DataFrame:
         "role": _named(ROLE_NAMES, record.role[:n], schema["role"]),
         "count": record.value[:n].astype(np.int64),
     }
+    if record.device.shape[1]:
+        columns["devices"], schema = _device_names(record.device[:n]), schema | {"devices": pl.String()}
     return _frame(columns, schema)
+
+
+def _device_names(device: I16) -> pl.Series:
+    """Numbers of the devices that each event's holding takes something of, e.g. ``0-1``; null for none."""
+    sets, event = np.unique(device > 0, axis=0, return_inverse=True)
+    names = ["-".join(map(str, np.flatnonzero(taken))) or None for taken in sets]
+    return pl.Series(names, dtype=pl.String())[event]
 
 
 def _last_at(time_us: IntArray, known_us: IntArray, value: FloatArray) -> pl.Series:

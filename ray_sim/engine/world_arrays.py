@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ray_sim.kernels.core.arrays import WorldArrays
+from ray_sim.kernels.core.devices import DEVICE, GPU
 from ray_sim.kernels.core.world_arrays import find_single_server_classes
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError
@@ -17,7 +18,13 @@ Partition = Literal["none", "vc"]
 
 
 def build_world_arrays(
-    table: JobTable, cluster: Cluster, partition: Partition, gang: IntArray, demand: IntArray
+    table: JobTable,
+    cluster: Cluster,
+    partition: Partition,
+    gang: IntArray,
+    demand: IntArray,
+    *,
+    devices: bool = False,
 ) -> WorldArrays:
     """Return the arrays of jobs with these gangs.
 
@@ -25,6 +32,7 @@ def build_world_arrays(
     ----------
     gang : (J, roles) tasks of each job
     demand : (J, roles, R) quanta of one task
+    devices : whether the GPUs of a server are devices that tasks share
 
     Raises
     ------
@@ -38,9 +46,11 @@ def build_world_arrays(
     n_parts = int(server_part.max()) + 1
     n, roles, resources = demand.shape
     # Kernels are compiled for writable arrays; those of a table may be read-only (out of Ray's store).
+    capacity = np.array(cluster.capacity)
     largest = cluster.capacity.max(axis=0).astype(np.float64)
     arrays = WorldArrays(
-        capacity=np.array(cluster.capacity),
+        capacity=capacity,
+        empty=np.hstack([capacity, _devices(capacity)]) if devices else capacity,
         speed=np.array(cluster.speed),
         weight=np.divide(1.0, largest, out=np.zeros_like(largest), where=largest > 0),
         part_ptr=_pointers(server_part, n_parts),
@@ -54,6 +64,12 @@ def build_world_arrays(
     )
     find_single_server_classes(arrays, np.empty(arrays.capacity.shape[1], dtype=np.int64))
     return arrays
+
+
+def _devices(capacity: IntArray) -> IntArray:
+    """(S, D) milli-GPU of the devices of every server, whose GPUs are whole."""
+    number = capacity[:, GPU] // DEVICE
+    return DEVICE * (np.arange(number.max()) < number[:, None]).astype(np.int64)
 
 
 def classes(job_part: IntArray, needs: IntArray, n_parts: int) -> dict[str, Any]:

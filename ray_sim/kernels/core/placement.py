@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import I64, WORKER, Bool, Scratch, WorldArrays
+from ray_sim.kernels.core.devices import GPU, choose_devices, device_room
 
 POOLED, FIRST_FIT, CONSOLIDATE, SPREAD, LOAD_BALANCE = range(5)
 RULE_NAMES = ("pooled", "first_fit", "consolidate", "spread", "load_balance")
@@ -25,6 +26,8 @@ def room(free: I64, server: int, demand: I64, wanted: int) -> int:
                 return 0
             if free[server, r] < fit * demand[r]:
                 fit = free[server, r] // demand[r]
+    if free.shape[1] > len(demand) and demand[GPU] > 0:
+        fit = device_room(free, server, len(demand), demand[GPU], fit)
     return fit
 
 
@@ -34,6 +37,8 @@ def _holds_all(free: I64, server: int, demand: I64, tasks: int) -> bool:
     for r in range(len(demand)):
         if demand[r] > 0 and free[server, r] < tasks * demand[r]:
             return False
+    if free.shape[1] > len(demand) and demand[GPU] > 0:
+        return device_room(free, server, len(demand), demand[GPU], tasks) == tasks
     return True
 
 
@@ -147,7 +152,7 @@ def _whole_servers(
         size = 0
         for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
             server = arrays.part_servers[i]
-            fit = room(arrays.capacity, server, demand, left + 1)
+            fit = room(arrays.empty, server, demand, left + 1)
             if size < fit <= left and fit < below and _is_empty(arrays, free, there, server):
                 size = fit
         if size == 0:  # no empty server can be filled with what is left
@@ -156,7 +161,7 @@ def _whole_servers(
             server = arrays.part_servers[i]
             if (
                 size <= left
-                and room(arrays.capacity, server, demand, size + 1) == size
+                and room(arrays.empty, server, demand, size + 1) == size
                 and _is_empty(arrays, free, there, server)
             ):
                 out.server[n] = server
@@ -226,7 +231,7 @@ def _one_by_one(
 @kernel
 def measure(arrays: WorldArrays, p: int, free: I64, most: I64) -> None:
     """Set ``most``, (2, R): largest free quanta of one server, and the sum over a partition; O(S)."""
-    for r in range(free.shape[1]):
+    for r in range(most.shape[1]):
         most[0, r] = 0
         most[1, r] = 0
         for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
@@ -356,4 +361,8 @@ def place(rule: int, arrays: WorldArrays, job: int, free: I64, there: Bool, out:
         return _place_roles(rule, arrays, job, free, there, out)
     single = arrays.class_single[arrays.job_class[job]]
     p, tasks, demand = arrays.job_part[job], arrays.gang[job, WORKER], arrays.demand[job, WORKER]
-    return _place_tasks(rule, arrays, p, tasks, demand, single, free, there, out)
+    n = _place_tasks(rule, arrays, p, tasks, demand, single, free, there, out)
+    if free.shape[1] > len(demand):
+        for k in range(n):
+            choose_devices(free, out.server[k], len(demand), demand[GPU], out.tasks[k], out.device, k)
+    return n

@@ -101,16 +101,35 @@ def add_change(changes: Changes, job: int, out: Scratch, n: int) -> None:
         changes.server[at + k] = out.server[k]
         changes.role[at + k] = out.role[k]
         changes.tasks[at + k] = out.tasks[k]
+        for d in range(changes.device.shape[1]):
+            changes.device[at + k, d] = out.device[k, d]
     changes.ptr[i + 1] = at + n
     changes.size[0] = i + 1
 
 
 @kernel
 def take_rows(arrays: WorldArrays, job: int, free: I64, out: Scratch, n: int) -> None:
-    """Subtract n rows of a placement from ``free``."""
+    """Subtract n rows of a placement from ``free``, (S, R + D)."""
+    resources = arrays.demand.shape[2]
     for k in range(n):
-        for r in range(free.shape[1]):
+        for r in range(resources):
             free[out.server[k], r] -= out.tasks[k] * arrays.demand[job, out.role[k], r]
+        for d in range(free.shape[1] - resources):
+            free[out.server[k], resources + d] -= out.device[k, d]
+
+
+@kernel
+def give_back_changes(arrays: WorldArrays, free: I64, changes: Changes, first: int) -> None:
+    """Add the rows of the changes from number ``first`` on to ``free``, (S, R + D)."""
+    resources = arrays.demand.shape[2]
+    for i in range(first, changes.size[0]):
+        for k in range(changes.ptr[i], changes.ptr[i + 1]):
+            for r in range(resources):
+                free[changes.server[k], r] += (
+                    changes.tasks[k] * arrays.demand[changes.job[i], changes.role[k], r]
+                )
+            for d in range(free.shape[1] - resources):
+                free[changes.server[k], resources + d] += changes.device[k, d]
 
 
 @kernel
@@ -129,7 +148,7 @@ def serve_waiting(
     ----------
     freed : whether capacity may have been freed since the last call; if not, classes that did not fit
         then are not tried again
-    free : (S, R) free quanta, reduced by the starts
+    free : (S, R + D) free quanta, reduced by the starts
     there : (S,) servers that may be used
     """
     arrays, queue, out = serving.arrays, serving.queue, serving.scratch

@@ -27,7 +27,7 @@ class ServerSteps(NamedTuple):
     time: I64
     server: I64
     free: I64
-    """(n, R) quanta."""
+    """(n, R + D) quanta."""
     there: Bool
 
 
@@ -35,7 +35,7 @@ class RoomState(NamedTuple):
     """Work space: the servers at one instant."""
 
     free: I64
-    """(S, R) quanta."""
+    """(S, R + D) quanta."""
     there: Bool
     """(S,)."""
     most: I64
@@ -45,7 +45,7 @@ class RoomState(NamedTuple):
 def new_room_state(arrays: WorldArrays, job: int) -> RoomState:
     """Return work space for the judgement of a job."""
     return RoomState(
-        free=np.zeros_like(arrays.capacity),
+        free=np.zeros_like(arrays.empty),
         there=np.zeros(len(arrays.capacity), dtype=np.bool_),
         most=np.zeros(int(arrays.gang[job].min()) + 1, dtype=np.int64),
     )

@@ -21,10 +21,12 @@ def find_single_server_classes(arrays: WorldArrays, total: I64) -> None:
     single = arrays.class_single
     for c in range(arrays.part_class_ptr[0], len(single)):
         job = arrays.class_job[c]
-        p = arrays.job_part[job]
+        p, tasks = arrays.job_part[job], arrays.gang[job, WORKER]
         gang_total(arrays, job, total)
         for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
-            if room(arrays.capacity, arrays.part_servers[i], total, 1) == 1:
+            server = arrays.part_servers[i]
+            workers = room(arrays.empty, server, arrays.demand[job, WORKER], tasks)
+            if workers == tasks and room(arrays.capacity, server, total, 1) == 1:
                 single[c] = True
                 break
 
@@ -37,7 +39,7 @@ def judge_capacity(arrays: WorldArrays, verdict: I64) -> None:
         job = arrays.class_job[c]
         p, left = arrays.job_part[job], arrays.gang[job, WORKER]
         for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
-            left -= room(arrays.capacity, arrays.part_servers[i], arrays.demand[job, WORKER], left)
+            left -= room(arrays.empty, arrays.part_servers[i], arrays.demand[job, WORKER], left)
             if left == 0:
                 verdict[c] = FITS
                 break
@@ -80,7 +82,7 @@ def judge_placement(rule: int, arrays: WorldArrays, there: Bool, verdict: I64, s
 
     ``there`` is (S,) servers that count.
     """
-    free = arrays.capacity
+    free = arrays.empty
     for c in range(len(verdict)):
         if verdict[c] == FITS and place(rule, arrays, arrays.class_job[c], free, there, scratch) == 0:
             verdict[c] = BREAKS_PLACEMENT
