@@ -111,12 +111,12 @@ class Placements:
         held = tasks[:, None] * self._arrays.demand[np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)), role]
         free = self._arrays.empty * self.pool.there[:, None]
         np.subtract.at(free[:, : held.shape[1]], server, held)
-        live = self._live_rows()
+        live = self.live_rows()
         np.subtract.at(free[:, held.shape[1] :], self.pool.row_server[live], self.pool.row_device[live])
         same("pool.free", free, self.pool.free)
         same("used", held.sum(axis=0), self.used)
 
-    def _live_rows(self) -> IntArray:
+    def live_rows(self) -> IntArray:
         """Numbers of the rows that jobs hold: all that were ever used but the spare ones."""
         spare, used = self.pool.top.tolist()
         live = np.ones(used, dtype=np.bool_)

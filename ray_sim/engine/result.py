@@ -20,7 +20,6 @@ from ray_sim.kernels.core.arrays import (
     COMPLETED,
     EVENT_NAMES,
     EVICTED,
-    I16,
     NEVER,
     REJECTED,
     ROLE_NAMES,
@@ -28,6 +27,7 @@ from ray_sim.kernels.core.arrays import (
     Ledger,
     Recorder,
 )
+from ray_sim.kernels.core.devices import DEVICE, GPU
 from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.distribution import Distribution, distribution
 from ray_sim.model.metrics import Trim, summarise
@@ -266,14 +266,19 @@ def _events(world: World, record: Recorder) -> pl.DataFrame:
         "count": record.value[:n].astype(np.int64),
     }
     if record.device.shape[1]:
-        columns["devices"], schema = _device_names(record.device[:n]), schema | {"devices": pl.String()}
+        columns["devices"] = _device_names(world, record)
+        schema |= {"devices": pl.String()}
     return _frame(columns, schema)
 
 
-def _device_names(device: I16) -> pl.Series:
-    """Numbers of the devices that each event's holding takes something of, e.g. ``0-1``; null for none."""
-    sets, event = np.unique(device > 0, axis=0, return_inverse=True)
-    names = ["-".join(map(str, np.flatnonzero(taken))) or None for taken in sets]
+def _device_names(world: World, record: Recorder) -> pl.Series:
+    """Devices of the tasks of each event's holding, e.g. ``0-0-1`` of three that ask for 0.4; null for none."""
+    n = int(record.size[0])
+    ask = np.minimum(world.arrays.demand[record.job[:n], 0, GPU], DEVICE)
+    times = record.device[:n] // np.maximum(ask, 1)[:, None]
+    sets, event = np.unique(times, axis=0, return_inverse=True)
+    devices = np.arange(times.shape[1])
+    names = ["-".join(map(str, np.repeat(devices, each))) or None for each in sets]
     return pl.Series(names, dtype=pl.String())[event]
 
 

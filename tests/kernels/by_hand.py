@@ -57,6 +57,7 @@ def world_arrays(
     n_parts, largest = int(part.max()) + 1, amounts.max(axis=0)
     return WorldArrays(
         capacity=amounts,
+        empty=amounts,
         speed=np.array([1.0] * n_servers if speed is None else speed),
         weight=np.where(largest > 0, 1 / np.maximum(largest, 1), 0.0),
         part_ptr=np.searchsorted(np.sort(part), np.arange(n_parts + 1)).astype(np.int64),
@@ -116,7 +117,7 @@ class Run(NamedTuple):
         books = Books(
             arrays=arrays,
             ledger=new_ledger(ints(work_us), outages=True, checkpoint_us=checkpoint_us),
-            pool=new_pool(n_jobs, n_jobs * len(arrays.capacity), arrays.capacity, all_there(arrays)),
+            pool=new_pool(n_jobs, n_jobs * len(arrays.capacity), arrays, all_there(arrays)),
             calendar=new_calendar(n_jobs),
             used=np.zeros(1, np.int64),
             counts=np.zeros(2, np.int64),

@@ -416,7 +416,7 @@ def events_per_instant(n_jobs: int, others: int, *, outages: bool = False) -> in
     return (6 if outages else 5) * n_jobs + others
 
 
-def new_recorder(events: int, lines: int, n_resources: int, devices: int) -> Recorder:
+def new_recorder(events: int, lines: int, n_resources: int, devices: int = 0) -> Recorder:
     """Return an empty record with room for these numbers of events and of timeline rows."""
     return Recorder(
         time=np.empty(events, np.int64),
