@@ -13,6 +13,7 @@ from ray_sim.kernels.core.arrays import (
     Books,
     Changes,
 )
+from ray_sim.kernels.core.placement import in_pool
 from ray_sim.kernels.core.placement_rows import add_placement
 from ray_sim.kernels.core.queue_dispatch import copy_matrix
 
@@ -30,7 +31,8 @@ from ray_sim.kernels.core.queue_dispatch import copy_matrix
     OVER_CAPACITY,
     NOTHING_HELD,
     BROKEN,
-) = range(13)
+    WRONG_TYPE,
+) = range(14)
 
 
 @kernel
@@ -90,6 +92,8 @@ def check_changes(
                 return NOT_THERE, job, server
             if role < WORKER or role > PARAMETER_SERVER or role >= arrays.demand.shape[1]:
                 return BAD_ROLE, job, server
+            if not in_pool(arrays, arrays.class_pool[arrays.job_class[job], role], server):
+                return WRONG_TYPE, job, server
             if count < 1 or count > MOST_TASKS or (not elastic and count > arrays.gang[job, role]):
                 return BAD_COUNT, job, server
             if k > changes.ptr[i]:
