@@ -272,7 +272,7 @@ def _events(world: World, record: Recorder) -> pl.DataFrame:
 
 
 def _device_names(world: World, record: Recorder) -> pl.Series:
-    """Devices of the tasks of each event's holding, e.g. ``0-0-1`` of three that ask for 0.4; null for none."""
+    """Devices of the tasks of each holding, e.g. ``0-0-1`` of three that ask for 0.4; null for none."""
     n = int(record.size[0])
     ask = np.minimum(world.arrays.demand[record.job[:n], 0, GPU], DEVICE)
     times = record.device[:n] // np.maximum(ask, 1)[:, None]

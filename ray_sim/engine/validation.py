@@ -18,6 +18,7 @@ from ray_sim.kernels.core import feasibility
 from ray_sim.kernels.core.arrays import RUNNING, WAITING, Changes, Ledger
 from ray_sim.kernels.core.devices import DEVICE, GPU
 from ray_sim.model.errors import InfeasibleDecisionError
+from ray_sim.model.text import shown
 from ray_sim.model.units import IntArray
 
 _MOST_LEVELS = 2**31
@@ -163,6 +164,8 @@ def reject_decision(where: str, world: World, fault: int, job: int, server: int,
     }
     if fault == feasibility.NOT_A_GANG:
         texts[fault] = f"does not place all {world.arrays.gang[job, 0]} tasks of {name}; gangs run whole"
+    if fault == feasibility.WRONG_TYPE:
+        texts[fault] = f"places {name}{on} of {_types_refused(world, job, server)}"
     if fault == feasibility.OVER_CAPACITY:
         texts[fault] = f"exceeds capacity for {name}{on}: {_excess(world, server, after)}"
     if fault == feasibility.NO_DEVICE:
@@ -178,6 +181,12 @@ def _devices(world: World, job: int, server: int, after: IntArray) -> str:
     ask = arrays.demand[job, 0, GPU] / DEVICE
     each = " and ".join(f"{part:g}" for part in free)
     return f"{free.sum():g} GPU free, on devices {each}; a task needs {ask:g}"
+
+
+def _types_refused(world: World, job: int, server: int) -> str:
+    assert world.table.gpu_types is not None
+    found, accepted = world.cluster.gpu_type[server], world.table.gpu_types[job]
+    return f"{f'type {found}' if found else 'no type'}; it accepts {shown(accepted)}"
 
 
 def _excess(world: World, server: int, after: IntArray) -> str:

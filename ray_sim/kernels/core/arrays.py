@@ -1,4 +1,4 @@
-"""Groups of arrays that kernels share: J jobs, S servers, R resources, C classes, P partitions.
+"""Groups of arrays that kernels share: J jobs, S servers, R resources, C classes, P partitions, Q pools.
 
 Kernels allocate nothing and return scalars only. Groups whose content grows have the size of an upper
 bound; `numpy.empty` takes memory only for what is used.
@@ -54,10 +54,12 @@ NO_DEVICES: I64 = np.zeros((0, 0), dtype=np.int64)
 
 
 class WorldArrays(NamedTuple):
-    """Constants of a run: servers, partitions, gangs and their classes.
+    """Constants of a run: servers, partitions, pools, gangs and their classes.
 
-    Jobs of one class have the same demand and the same partition, so if one cannot be placed, none can.
-    Classes are numbered partition by partition.
+    A pool is the set of servers that a role of a job may use: those of its partition with an accepted GPU
+    type. The first P pools are the partitions, and without GPU types there are no others. Jobs of one class
+    have the same demand and the same pools, so if one cannot be placed, none can. Classes are numbered
+    partition by partition.
     """
 
     capacity: I64
@@ -72,6 +74,11 @@ class WorldArrays(NamedTuple):
     part_ptr: I64
     part_servers: I64
     """Servers of partition p in index order: part_servers[part_ptr[p]:part_ptr[p + 1]]."""
+    pool_ptr: I64
+    pool_servers: I64
+    """Servers of pool q in index order: pool_servers[pool_ptr[q]:pool_ptr[q + 1]]."""
+    pool_meets: Bool
+    """(Q, Q) whether two pools share a server."""
     server_part: I64
     """(S,) partition of a server, -1 if it belongs to none."""
     job_part: I64
@@ -86,10 +93,12 @@ class WorldArrays(NamedTuple):
     """(J,) class of a job."""
     class_job: I64
     """(C,) one job of the class."""
+    class_pool: I64
+    """(C, roles) pool of each role, that of the workers for a role without tasks; -1 without a partition."""
     part_class_ptr: I64
     """(P + 1,) classes of partition p: part_class_ptr[p] .. part_class_ptr[p + 1]."""
     class_single: Bool
-    """(C,) whether the gang fits on one empty server of its partition."""
+    """(C,) whether the gang fits on one empty server of its pool."""
     class_size_ptr: I64
     """(C + 1,) prefix sums of the number of jobs per class: start of the heap of a class."""
 

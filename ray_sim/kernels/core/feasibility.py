@@ -15,6 +15,7 @@ from ray_sim.kernels.core.arrays import (
     WorldArrays,
 )
 from ray_sim.kernels.core.devices import DEVICE, GPU, choose_devices
+from ray_sim.kernels.core.placement import in_pool
 from ray_sim.kernels.core.placement_rows import add_placement
 from ray_sim.kernels.core.queue_dispatch import copy_matrix
 
@@ -32,9 +33,10 @@ from ray_sim.kernels.core.queue_dispatch import copy_matrix
     OVER_CAPACITY,
     NOTHING_HELD,
     BROKEN,
+    WRONG_TYPE,
     NO_DEVICE,
     OTHER_DEVICES,
-) = range(15)
+) = range(16)
 
 
 @kernel
@@ -126,6 +128,8 @@ def check_changes(
                 return NOT_THERE, job, server
             if role < WORKER or role > PARAMETER_SERVER or role >= arrays.demand.shape[1]:
                 return BAD_ROLE, job, server
+            if not in_pool(arrays, arrays.class_pool[arrays.job_class[job], role], server):
+                return WRONG_TYPE, job, server
             if count < 1 or count > MOST_TASKS or (not elastic and count > arrays.gang[job, role]):
                 return BAD_COUNT, job, server
             if k > changes.ptr[i]:
