@@ -34,6 +34,7 @@ def convert_files(
     rows: str = "task",
     censored: str = "drop",
     seed: int = 0,
+    keep_pending: bool = False,
     cluster_out: Path | None = None,
     window: tuple[float, float] | None = None,
     rejects: Path | None = None,
@@ -62,6 +63,7 @@ def convert_files(
         rows=choose(RowKind, "--rows", rows),
         censored=choose(Censored, "--censored", censored),
         seed=seed,
+        keep_pending=keep_pending,
         cluster=cluster_out is not None,
         pool=pool,
     )
