@@ -83,7 +83,7 @@ def run_facts(directory: Path, result: RunResult) -> RunFacts:
 
 def _epoch_utc(spec: WorkloadSpec) -> datetime | None:
     """Instant of second 0 of the replayed jobs; None where they do not come at dates."""
-    if spec.path is None or not spec.realisation.keeps_times:
+    if spec.path is None or not spec.keeps_times:
         return None
     provenance = read_provenance(spec.path)
     return None if provenance is None else provenance.epoch_utc
