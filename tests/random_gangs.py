@@ -88,11 +88,13 @@ def world_with(job: Sequence[Gang]) -> World:
         vc=np.full(1, -1),
     )
     if len(job) == 1:
-        return build_world(table, cluster)
+        return build_world(table, cluster, params={"gpu_shares": "pooled"})
     exchange = Exchange.SYNC if job[1].tasks else Exchange.ALL_REDUCE
     training = replace(
         profile(exchange=exchange, num_workers=workers.tasks, num_ps=job[1].tasks),
         worker_demand=np.array([workers.demand]),
         ps_demand=np.array([job[1].demand]),
     )
-    return build_world(replace(table, training=training), cluster, params={"truth": "placement"})
+    return build_world(
+        replace(table, training=training), cluster, params={"truth": "placement", "gpu_shares": "pooled"}
+    )

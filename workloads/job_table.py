@@ -74,6 +74,7 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
         user=_or_none(ordered["user"]),
         priority=None if priority is None else priority.fill_null(0).to_numpy(writable=True),
         model=_or_none(ordered["model"]),
+        gpu_types=_or_none(ordered["gpu_types"]),
         group=_or_none(ordered["group_id"]),
         trace_order=ordered["trace_order"].to_numpy(writable=True),
         origin_us=origin_us,

@@ -20,6 +20,7 @@ from ray_sim.kernels.core.arrays import (
     Pool,
     WorldArrays,
 )
+from ray_sim.kernels.core.placement import in_pool
 from ray_sim.kernels.core.queue_dispatch import copy_matrix
 
 NEXT, NEW, SHOWN, LATER, COMPLETE, TAKEN_BACK = range(6)
@@ -76,14 +77,14 @@ def begin_placing(board: Board) -> None:
 
 @kernel
 def _fits(board: Board, job: int, role: int, server: int) -> bool:
-    """Whether a server of the job's partition is there and has room for one task."""
+    """Whether a server that the role may use is there and has room for one task."""
     arrays = board.arrays
     if arrays.server_part[server] != arrays.job_part[job] or not board.pool.there[server]:
         return False
     for r in range(board.free.shape[1]):
         if board.free[server, r] < arrays.demand[job, role, r]:
             return False
-    return True
+    return in_pool(arrays, arrays.class_pool[arrays.job_class[job], role], server)
 
 
 @kernel

@@ -14,7 +14,18 @@ from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import fleet_of
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import COMPLETED, EVICTED, FUTURE, NEVER, REJECTED, RUNNING, SUBMIT, WAITING
+from ray_sim.kernels.core.arrays import (
+    COMPLETED,
+    EVICTED,
+    FUTURE,
+    NEVER,
+    REJECTED,
+    RUNNING,
+    SUBMIT,
+    WAITING,
+    devices,
+)
+from ray_sim.kernels.core.devices import GPU
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray
 
@@ -53,14 +64,18 @@ def _rules(
     yield "jobs arrive in order", (status != FUTURE) == (jobs < arrivals)
     yield "jobs that have ended have an end, by now", (ledger.end <= now_us) == ended
 
-    rows, held = core.placements.of(jobs), np.zeros_like(pool.free)
+    rows, held = core.placements.of(jobs), np.zeros_like(arrays.capacity)
     np.add.at(held, rows.server, rows.count[:, None] * arrays.demand[rows.job, rows.role])
-    offered = arrays.capacity * pool.there[:, None]
     yield "nothing free is negative", pool.free >= 0
-    yield "free + held = capacity of available servers", pool.free + held == offered
+    yield (
+        "free + held = capacity of available servers",
+        (core.placements.free + held == arrays.capacity * pool.there[:, None]),
+    )
     yield "tasks are on available servers", pool.there[rows.server]
     yield "used = held", core.placements.used == held.sum(axis=0)
     yield "jobs that have ended hold nothing", ~ended[rows.job]
+    if devices(arrays):
+        yield from _device_rules(core, held)
 
     record, chunked = core.recording.joined(), isinstance(core.world.facts, ChunkFacts)
     submitted = record.job[record.kind == SUBMIT]
@@ -85,6 +100,19 @@ def _rules(
     spent = ledger.held + np.where(running, now_us - ledger.held_since, 0)
     fits = (waited >= 0) & (spent >= 0) & (waited + spent <= longest)
     yield "jobs hold tasks between arrival and end only", fits[:arrivals]
+
+
+def _device_rules(core: RunCore, held: IntArray) -> Iterator[tuple[str, BoolArray]]:
+    """Rules of worlds whose GPUs are devices; ``held`` is (S, R) quanta by server."""
+    arrays, pool = core.world.arrays, core.placements.pool
+    live = core.placements.live_rows()
+    server, taken = pool.row_server[live], pool.row_device[live]
+    on_devices = np.zeros_like(core.placements.free_devices)
+    np.add.at(on_devices, server, taken)
+    offered = arrays.empty[:, arrays.capacity.shape[1] :] * pool.there[:, None]
+    yield "free + held = capacity of every device", core.placements.free_devices + on_devices == offered
+    yield "no task takes less than nothing of a device", taken >= 0
+    yield "GPUs held = held of devices", on_devices.sum(axis=1) == held[:, GPU]
 
 
 class CheckedSimulation(Simulation):

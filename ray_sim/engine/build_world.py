@@ -54,6 +54,7 @@ def build_world(
     check_heeded(values, kinds)
     kind = kind_of(values, kinds)
     _check_server_facts(cluster, kind, kinds)
+    table = _typed(table, kind, values["gpu_types"])
     cluster = _overcommitted(cluster, values["overcommit"])
     slot_us = microseconds(values["slot_s"])
     facts = kind.facts(WorldSetting(table, cluster, partition, values, slot_us))
@@ -82,6 +83,18 @@ def _check_server_facts(cluster: Cluster, kind: JobKind, kinds: Sequence[JobKind
             raise InvalidScenarioError(
                 f"{name}: has no effect on {kind.jobs} jobs; set truth={truths}, or leave it out"
             )
+
+
+def _typed(table: JobTable, kind: JobKind, gpu_types: Value) -> JobTable:
+    """The jobs, without GPU types where these are ignored; types that the kind cannot respect are refused."""
+    if table.gpu_types is None or gpu_types == "ignore":
+        return replace(table, gpu_types=None)
+    if kind.untyped:
+        raise InvalidScenarioError(
+            f"gpu_types: {table.gpu_types.count():,} jobs accept certain GPU types only, but {kind.untyped}; "
+            "set gpu_types=ignore"
+        )
+    return table
 
 
 def _overcommitted(cluster: Cluster, factor: Value) -> Cluster:

@@ -83,7 +83,7 @@ def new_engine(world: World, order: Order) -> Engine:
         books=Books(
             arrays=arrays,
             ledger=new_ledger(world.table.work_us, len(world.outages.time) > 0, world.checkpoint_us),
-            pool=new_pool(n_jobs, world.row_bound, arrays.capacity, world.there),
+            pool=new_pool(n_jobs, world.row_bound, arrays, world.there),
             calendar=new_calendar(n_jobs),
             used=np.zeros(len(world.cluster.resources), dtype=np.int64),
             counts=np.zeros(2, dtype=np.int64),

@@ -10,6 +10,7 @@ import numpy as np
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.states import State, same, within
 from ray_sim.kernels.core.arrays import Changes, Pool, WorldArrays, new_pool
+from ray_sim.kernels.core.devices import DEVICE
 from ray_sim.kernels.core.job_rows import Held, Rows
 from ray_sim.kernels.core.placement_rows import change_placements
 from ray_sim.kernels.handle import handle
@@ -36,7 +37,7 @@ class Placements:
 
     def __init__(self, arrays: WorldArrays, there: BoolArray, rows: int) -> None:
         self._arrays = arrays
-        self.pool: Pool = new_pool(len(arrays.submit), rows, arrays.capacity, there)
+        self.pool: Pool = new_pool(len(arrays.submit), rows, arrays, there)
         self.used: IntArray = np.zeros(arrays.capacity.shape[1], dtype=np.int64)
 
     @cached_property
@@ -49,7 +50,12 @@ class Placements:
     @property
     def free(self) -> IntArray:
         """(S, R) quanta."""
-        return self.pool.free
+        return self.pool.free[:, : len(self.used)]
+
+    @property
+    def free_devices(self) -> IntArray:
+        """(S, D) free milli-GPU of each device; D is 0 where tasks share no device."""
+        return self.pool.free[:, len(self.used) :]
 
     @property
     def available(self) -> BoolArray:
@@ -81,7 +87,7 @@ class Placements:
         """Forget all placements; ``there`` is (S,) servers that are there."""
         self.pool.head[:] = -1
         self.pool.top[:] = (-1, 0)
-        self.pool.free[:] = self._arrays.capacity * there[:, None]
+        self.pool.free[:] = self._arrays.empty * there[:, None]
         self.pool.there[:] = there
         self.used[:] = 0
 
@@ -103,10 +109,21 @@ class Placements:
         self.used[:] = state["used"]
         ptr, server, role, tasks = self.rows_of(np.arange(len(self.pool.head)))
         held = tasks[:, None] * self._arrays.demand[np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)), role]
-        free = self._arrays.capacity * self.pool.there[:, None]
-        np.subtract.at(free, server, held)
+        free = self._arrays.empty * self.pool.there[:, None]
+        np.subtract.at(free[:, : held.shape[1]], server, held)
+        live = self.live_rows()
+        np.subtract.at(free[:, held.shape[1] :], self.pool.row_server[live], self.pool.row_device[live])
         same("pool.free", free, self.pool.free)
         same("used", held.sum(axis=0), self.used)
+
+    def live_rows(self) -> IntArray:
+        """Numbers of the rows that jobs hold: all that were ever used but the spare ones."""
+        spare, used = self.pool.top.tolist()
+        live = np.ones(used, dtype=np.bool_)
+        while spare >= 0:
+            live[spare] = False
+            spare = int(self.pool.row_next[spare])
+        return np.flatnonzero(live)
 
     def _check_rows(self, state: Mapping[str, np.ndarray]) -> None:
         """Refuse rows whose values are out of range, or that are not all linked, once each."""
@@ -116,6 +133,8 @@ class Placements:
         for name, high in most.items():
             column = within(state, f"pool.row_{name}", -1 if name == "next" else 0, high)
             same(f"pool.row_{name}", [rows], column.shape)
+        device = within(state, "pool.row_device", 0, DEVICE)
+        same("pool.row_device", [rows, self.pool.row_device.shape[1]], device.shape)
         head = within(state, "pool.head", -1, rows - 1)
         linked = np.sort(np.concatenate([head, state["pool.row_next"], [spare]]))
         same("pool.row_next", np.arange(rows), linked[np.searchsorted(linked, 0) :])
@@ -128,6 +147,8 @@ class VisiblePlacements:
         self._placements = placements
         self.free: IntArray = read_only(placements.free)
         """(S, R) quanta."""
+        self.free_devices: IntArray = read_only(placements.free_devices)
+        """(S, D) milli-GPU of each device; D is 0 where tasks share no device."""
         self.used: IntArray = read_only(placements.used)
         """(R,) quanta that all jobs hold together."""
 

@@ -8,7 +8,14 @@ import numpy as np
 
 from ray_sim.engine.states import State, copies, same, within
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import EVENT_NAMES, ROLE_NAMES, Recorder, events_per_instant, new_recorder
+from ray_sim.kernels.core.arrays import (
+    EVENT_NAMES,
+    ROLE_NAMES,
+    Recorder,
+    devices,
+    events_per_instant,
+    new_recorder,
+)
 from ray_sim.kernels.handle import handle
 from ray_sim.model.units import NEVER_US
 
@@ -22,7 +29,8 @@ class Recording:
         n_jobs, n_resources = len(world.table), len(world.facts.resources)
         self.bound = events_per_instant(n_jobs, world.event_bound, outages=len(world.outages.time) > 0)
         """Room that an instant may need."""
-        self._shape = (self.bound + max(3 * n_jobs, _FEWEST), max(2 * n_jobs, _FEWEST), n_resources)
+        events, lines = self.bound + max(3 * n_jobs, _FEWEST), max(2 * n_jobs, _FEWEST)
+        self._shape = (events, lines, n_resources, devices(world.arrays))
         self._last = {
             "kind": len(EVENT_NAMES) + len(world.facts.event_names) - 1,
             "job": n_jobs - 1,

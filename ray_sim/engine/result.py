@@ -27,6 +27,7 @@ from ray_sim.kernels.core.arrays import (
     Ledger,
     Recorder,
 )
+from ray_sim.kernels.core.devices import DEVICE, GPU
 from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.distribution import Distribution, distribution
 from ray_sim.model.metrics import Trim, summarise
@@ -264,7 +265,21 @@ def _events(world: World, record: Recorder) -> pl.DataFrame:
         "role": _named(ROLE_NAMES, record.role[:n], schema["role"]),
         "count": record.value[:n].astype(np.int64),
     }
+    if record.device.shape[1]:
+        columns["devices"] = _device_names(world, record)
+        schema |= {"devices": pl.String()}
     return _frame(columns, schema)
+
+
+def _device_names(world: World, record: Recorder) -> pl.Series:
+    """Devices of the tasks of each holding, e.g. ``0-0-1`` of three that ask for 0.4; null for none."""
+    n = int(record.size[0])
+    ask = np.minimum(world.arrays.demand[record.job[:n], 0, GPU], DEVICE)
+    times = record.device[:n] // np.maximum(ask, 1)[:, None]
+    sets, event = np.unique(times, axis=0, return_inverse=True)
+    devices = np.arange(times.shape[1])
+    names = ["-".join(map(str, np.repeat(devices, each))) or None for each in sets]
+    return pl.Series(names, dtype=pl.String())[event]
 
 
 def _last_at(time_us: IntArray, known_us: IntArray, value: FloatArray) -> pl.Series:

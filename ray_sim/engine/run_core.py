@@ -34,6 +34,7 @@ from ray_sim.kernels.core.arrays import (
     Calendar,
     Changes,
     Ledger,
+    devices,
     new_calendar,
     new_ledger,
 )
@@ -58,8 +59,10 @@ class RunCore:
         self.since_last_decision = SinceLastDecision()
         self.reasons: dict[int, str] = {}
         """Why each job was rejected or evicted; one who evicts a job names its reason here."""
-        self.after: IntArray = np.empty_like(world.arrays.capacity)
-        """(S, R) working space of validation."""
+        self.after: IntArray = np.empty_like(world.arrays.empty)
+        """(S, R + D) working space of validation."""
+        self.row_device: IntArray = np.empty((1, devices(world.arrays)), dtype=np.int64)
+        """(1, D) working space of validation."""
 
     @cached_property
     def books(self) -> Books:

@@ -16,7 +16,9 @@ from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.world import World
 from ray_sim.kernels.core import feasibility
 from ray_sim.kernels.core.arrays import RUNNING, WAITING, Changes, Ledger
+from ray_sim.kernels.core.devices import DEVICE, GPU
 from ray_sim.model.errors import InfeasibleDecisionError
+from ray_sim.model.text import shown
 from ray_sim.model.units import IntArray
 
 _MOST_LEVELS = 2**31
@@ -45,7 +47,7 @@ def check_decision(where: str, now_us: int, core: RunCore, decision: Decision, o
     if decision.changes is not None:
         after = core.after
         fault, job, server = feasibility.check_changes(
-            core.books, decision.changes, decision.evict, world.facts.partial, after
+            core.books, decision.changes, decision.evict, world.facts.partial, after, core.row_device
         )
         if fault != feasibility.OK:
             reject_decision(where, world, fault, job, server, after)
@@ -143,7 +145,7 @@ def job_name(world: World, job: int) -> str:
 def reject_decision(where: str, world: World, fault: int, job: int, server: int, after: IntArray) -> NoReturn:
     """Raise the error of `ray_sim.kernels.core.feasibility.check_changes`'s verdict.
 
-    ``after`` is (S, R) what would have been left free, negative where the decision exceeds it.
+    ``after`` is (S, R + D) what would have been left free, negative where the decision exceeds it.
     """
     name = job_name(world, job)
     on = f" on server {world.cluster.server_names[server]}" if 0 <= server < len(world.cluster) else ""
@@ -158,12 +160,33 @@ def reject_decision(where: str, world: World, fault: int, job: int, server: int,
         feasibility.BAD_ROLE: f"gives {name}{on} a role this world does not have",
         feasibility.BROKEN: "gives changes whose size, ptr or order do not fit the rest; see Decision.of",
         feasibility.NOTHING_HELD: f"suspends {name}, which holds nothing",
+        feasibility.OTHER_DEVICES: f"gives {name}{on} devices that do not add up to its tasks' GPUs",
     }
     if fault == feasibility.NOT_A_GANG:
         texts[fault] = f"does not place all {world.arrays.gang[job, 0]} tasks of {name}; gangs run whole"
+    if fault == feasibility.WRONG_TYPE:
+        texts[fault] = f"places {name}{on} of {_types_refused(world, job, server)}"
     if fault == feasibility.OVER_CAPACITY:
         texts[fault] = f"exceeds capacity for {name}{on}: {_excess(world, server, after)}"
+    if fault == feasibility.NO_DEVICE:
+        texts[fault] = f"places {name}{on}: {_devices(world, job, server, after)}"
     raise InfeasibleDecisionError(f"at {where} {texts[fault]}")
+
+
+def _devices(world: World, job: int, server: int, after: IntArray) -> str:
+    """What the devices of a server have free, where a task of the job finds none."""
+    arrays, resources = world.arrays, world.arrays.capacity.shape[1]
+    here = arrays.empty[server, resources:] > 0
+    free = after[server, resources:][here] / DEVICE
+    ask = arrays.demand[job, 0, GPU] / DEVICE
+    each = " and ".join(f"{part:g}" for part in free)
+    return f"{free.sum():g} GPU free, on devices {each}; a task needs {ask:g}"
+
+
+def _types_refused(world: World, job: int, server: int) -> str:
+    assert world.table.gpu_types is not None
+    found, accepted = world.cluster.gpu_type[server], world.table.gpu_types[job]
+    return f"{f'type {found}' if found else 'no type'}; it accepts {shown(accepted)}"
 
 
 def _excess(world: World, server: int, after: IntArray) -> str:

@@ -78,6 +78,11 @@ class View:
         """(S, R) free quanta, read-only."""
         return self.placements.free
 
+    @property
+    def free_devices(self) -> IntArray:
+        """(S, D) free milli-GPU of each device, read-only; D is 0 where no task asks for a share of a GPU."""
+        return self.placements.free_devices
+
     def work_left(self, jobs: IntArray) -> FloatArray:
         """(n,) work left of each job, in the unit of its kind; of rigid jobs microseconds at speed 1."""
         self._demand_visible("work_left")

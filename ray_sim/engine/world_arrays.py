@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ray_sim.engine.server_pools import server_pools
 from ray_sim.kernels.core.arrays import WorldArrays
+from ray_sim.kernels.core.devices import DEVICE, GPU
 from ray_sim.kernels.core.world_arrays import find_single_server_classes
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError
@@ -17,7 +19,13 @@ Partition = Literal["none", "vc"]
 
 
 def build_world_arrays(
-    table: JobTable, cluster: Cluster, partition: Partition, gang: IntArray, demand: IntArray
+    table: JobTable,
+    cluster: Cluster,
+    partition: Partition,
+    gang: IntArray,
+    demand: IntArray,
+    *,
+    devices: bool = False,
 ) -> WorldArrays:
     """Return the arrays of jobs with these gangs.
 
@@ -25,6 +33,7 @@ def build_world_arrays(
     ----------
     gang : (J, roles) tasks of each job
     demand : (J, roles, R) quanta of one task
+    devices : whether the GPUs of a server are devices that tasks share
 
     Raises
     ------
@@ -37,34 +46,56 @@ def build_world_arrays(
     server_part, job_part = _partitions(table, cluster, partition)
     n_parts = int(server_part.max()) + 1
     n, roles, resources = demand.shape
+    part_ptr = _pointers(server_part, n_parts)
+    part_servers = np.argsort(server_part, kind="stable").astype(np.int64)
+    gpus = demand[:, :, cluster.resources.index("gpu")]
+    pools = server_pools(table, cluster, np.split(part_servers, part_ptr[1:-1]), job_part, gang, gpus)
     # Kernels are compiled for writable arrays; those of a table may be read-only (out of Ray's store).
+    capacity = np.array(cluster.capacity)
     largest = cluster.capacity.max(axis=0).astype(np.float64)
     arrays = WorldArrays(
-        capacity=np.array(cluster.capacity),
+        capacity=capacity,
+        empty=np.hstack([capacity, _devices(capacity)]) if devices else capacity,
         speed=np.array(cluster.speed),
         weight=np.divide(1.0, largest, out=np.zeros_like(largest), where=largest > 0),
-        part_ptr=_pointers(server_part, n_parts),
-        part_servers=np.argsort(server_part, kind="stable").astype(np.int64),
+        part_ptr=part_ptr,
+        part_servers=part_servers,
         server_part=server_part,
         job_part=job_part,
         submit=np.array(table.submit_us),
         gang=np.array(gang),
         demand=np.array(demand),
-        **classes(job_part, np.hstack([gang, demand.reshape(n, roles * resources)]), n_parts),
+        pool_ptr=pools.ptr,
+        pool_servers=pools.servers,
+        pool_meets=pools.meets,
+        **classes(job_part, pools.of_job, np.hstack([gang, demand.reshape(n, roles * resources)]), n_parts),
     )
     find_single_server_classes(arrays, np.empty(arrays.capacity.shape[1], dtype=np.int64))
     return arrays
 
 
-def classes(job_part: IntArray, needs: IntArray, n_parts: int) -> dict[str, Any]:
-    """Fields of `WorldArrays` about classes: jobs of one partition with the same (J, n) needs are a class."""
-    job_class = _classes(job_part, needs)
+def _devices(capacity: IntArray) -> IntArray:
+    """(S, D) milli-GPU of the devices of every server, whose GPUs are whole."""
+    number = capacity[:, GPU] // DEVICE
+    return DEVICE * (np.arange(number.max()) < number[:, None]).astype(np.int64)
+
+
+def classes(job_part: IntArray, job_pool: IntArray, needs: IntArray, n_parts: int) -> dict[str, Any]:
+    """Fields of `WorldArrays` about classes: jobs of the same pools with the same needs are a class.
+
+    Parameters
+    ----------
+    job_part, job_pool : (J,) partition of each job, and (J, roles) pool of each of its roles
+    needs : (J, n)
+    """
+    job_class = _classes(job_part, np.hstack([job_pool, needs]))
     n_classes = int(job_class.max()) + 1 if len(job_class) else 0
     class_job = np.full(n_classes, -1, dtype=np.int64)
     class_job[job_class[::-1]] = np.arange(len(job_class) - 1, -1, -1)
     return {
         "job_class": job_class,
         "class_job": class_job,
+        "class_pool": job_pool[class_job],
         "part_class_ptr": np.searchsorted(job_part[class_job], np.arange(n_parts + 1)).astype(np.int64),
         "class_single": np.zeros(n_classes, dtype=np.bool_),
         "class_size_ptr": _pointers(job_class, n_classes),
@@ -72,7 +103,7 @@ def classes(job_part: IntArray, needs: IntArray, n_parts: int) -> dict[str, Any]
 
 
 def _classes(job_part: IntArray, needs: IntArray) -> IntArray:
-    """Number the distinct (partition, needs), partition by partition."""
+    """Number the distinct (partition, pools and needs), partition by partition."""
     code = np.unique(job_part, return_inverse=True)[1]
     for column in needs.T:
         values, inverse = np.unique(column, return_inverse=True)

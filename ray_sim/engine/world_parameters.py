@@ -40,6 +40,14 @@ COMMON = (
         source="docs/engine.md#world-parameters",
     ),
     Parameter(
+        "gpu_types",
+        "choice",
+        "respect",
+        "respect: tasks with GPUs run on servers of the types that their job accepts; ignore: on any",
+        source="docs/clusters.md#gpu-types",
+        choices=("respect", "ignore"),
+    ),
+    Parameter(
         "horizon_s",
         "float",
         None,

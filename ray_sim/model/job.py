@@ -229,6 +229,8 @@ class JobTable:
     priority: IntArray | None = None
     model: pl.Series | None = None
     """Family of each job's model, null where unknown; None where no job has one."""
+    gpu_types: pl.Series | None = None
+    """GPU types that each job accepts, such as V100|T4, null for any; None where all are null."""
     group: pl.Series | None = None
     """Job of the trace to which each row belongs, null where the row is a whole job; None without groups."""
     trace_order: IntArray = field(default_factory=lambda: np.empty(0, np.int64))

@@ -55,18 +55,25 @@ def world_arrays(
     part = ints([0] * n_servers if server_part is None else server_part)
     of_job = ints([0] * n_jobs if job_part is None else job_part)
     n_parts, largest = int(part.max()) + 1, amounts.max(axis=0)
+    part_ptr = np.searchsorted(np.sort(part), np.arange(n_parts + 1)).astype(np.int64)
+    part_servers = np.argsort(part, kind="stable").astype(np.int64)
+    job_pool = np.repeat(of_job[:, None], tasks.shape[1], axis=1)
     return WorldArrays(
         capacity=amounts,
+        empty=amounts,
         speed=np.array([1.0] * n_servers if speed is None else speed),
         weight=np.where(largest > 0, 1 / np.maximum(largest, 1), 0.0),
-        part_ptr=np.searchsorted(np.sort(part), np.arange(n_parts + 1)).astype(np.int64),
-        part_servers=np.argsort(part, kind="stable").astype(np.int64),
+        part_ptr=part_ptr,
+        part_servers=part_servers,
+        pool_ptr=part_ptr,
+        pool_servers=part_servers,
+        pool_meets=np.eye(n_parts, dtype=np.bool_),
         server_part=part,
         job_part=of_job,
         submit=ints([0] * n_jobs if submit is None else submit),
         gang=tasks,
         demand=asked,
-        **classes(of_job, np.hstack([tasks, asked.reshape(n_jobs, -1)]), n_parts),
+        **classes(of_job, job_pool, np.hstack([tasks, asked.reshape(n_jobs, -1)]), n_parts),
     )
 
 
@@ -116,7 +123,7 @@ class Run(NamedTuple):
         books = Books(
             arrays=arrays,
             ledger=new_ledger(ints(work_us), outages=True, checkpoint_us=checkpoint_us),
-            pool=new_pool(n_jobs, n_jobs * len(arrays.capacity), arrays.capacity, all_there(arrays)),
+            pool=new_pool(n_jobs, n_jobs * len(arrays.capacity), arrays, all_there(arrays)),
             calendar=new_calendar(n_jobs),
             used=np.zeros(1, np.int64),
             counts=np.zeros(2, np.int64),

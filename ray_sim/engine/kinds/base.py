@@ -76,6 +76,8 @@ class JobKind(ABC):
     """Names for `Policy.sees` that grant columns of this kind's jobs."""
     heeds: frozenset[str] = frozenset()
     """Facts of servers that have an effect on its jobs, of `SERVER_FACTS`."""
+    untyped: str = ""
+    """Why its jobs cannot be confined to some GPU types; empty where they can."""
     observations: frozenset[str] = frozenset()
     """Names for `Policy.sees` that grant observations in this kind's view."""
 

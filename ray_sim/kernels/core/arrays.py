@@ -1,4 +1,4 @@
-"""Groups of arrays that kernels share: J jobs, S servers, R resources, C classes, P partitions.
+"""Groups of arrays that kernels share: J jobs, S servers, R resources, C classes, P partitions, Q pools.
 
 Kernels allocate nothing and return scalars only. Groups whose content grows have the size of an upper
 bound; `numpy.empty` takes memory only for what is used.
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
+I16 = npt.NDArray[np.int16]
 I8 = npt.NDArray[np.int8]
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -48,15 +49,24 @@ EVENT_COLUMNS = 5
 SYNC, ASYNC, ALL_REDUCE = range(3)
 
 
-class WorldArrays(NamedTuple):
-    """Constants of a run: servers, partitions, gangs and their classes.
+NO_DEVICES: I64 = np.zeros((0, 0), dtype=np.int64)
+"""Rows that name no devices."""
 
-    Jobs of one class have the same demand and the same partition, so if one cannot be placed, none can.
-    Classes are numbered partition by partition.
+
+class WorldArrays(NamedTuple):
+    """Constants of a run: servers, partitions, pools, gangs and their classes.
+
+    A pool is the set of servers that a role of a job may use: those of its partition with an accepted GPU
+    type. The first P pools are the partitions, and without GPU types there are no others. Jobs of one class
+    have the same demand and the same pools, so if one cannot be placed, none can. Classes are numbered
+    partition by partition.
     """
 
     capacity: I64
     """(S, R) quanta."""
+    empty: I64
+    """(S, R + D) free quanta of empty servers: of resources, and milli-GPU of devices. D is the most devices
+    of a server, and 0 in a world whose tasks share no device."""
     speed: F64
     """(S,) progress of a rigid job, in work per microsecond."""
     weight: F64
@@ -64,6 +74,11 @@ class WorldArrays(NamedTuple):
     part_ptr: I64
     part_servers: I64
     """Servers of partition p in index order: part_servers[part_ptr[p]:part_ptr[p + 1]]."""
+    pool_ptr: I64
+    pool_servers: I64
+    """Servers of pool q in index order: pool_servers[pool_ptr[q]:pool_ptr[q + 1]]."""
+    pool_meets: Bool
+    """(Q, Q) whether two pools share a server."""
     server_part: I64
     """(S,) partition of a server, -1 if it belongs to none."""
     job_part: I64
@@ -78,10 +93,12 @@ class WorldArrays(NamedTuple):
     """(J,) class of a job."""
     class_job: I64
     """(C,) one job of the class."""
+    class_pool: I64
+    """(C, roles) pool of each role, that of the workers for a role without tasks; -1 without a partition."""
     part_class_ptr: I64
     """(P + 1,) classes of partition p: part_class_ptr[p] .. part_class_ptr[p + 1]."""
     class_single: Bool
-    """(C,) whether the gang fits on one empty server of its partition."""
+    """(C,) whether the gang fits on one empty server of its pool."""
     class_size_ptr: I64
     """(C + 1,) prefix sums of the number of jobs per class: start of the heap of a class."""
 
@@ -142,11 +159,13 @@ class Pool(NamedTuple):
     row_server: I64
     row_role: I64
     row_count: I64
+    row_device: I64
+    """(rows, D) milli-GPU that the tasks of a row take of each device."""
     row_next: I64
     top: I64
     """(2,) head of the list of spare rows, number of rows ever used."""
     free: I64
-    """(S, R) quanta; 0 of servers that are not there."""
+    """(S, R + D) quanta, of resources and of devices; 0 of servers that are not there."""
     there: Bool
     """(S,) servers that are there now."""
 
@@ -224,6 +243,8 @@ class Changes(NamedTuple):
     """Numbers of the changes in job order, set by `order_changes`."""
     size: I64
     """(1,) number of changes."""
+    device: I64 = NO_DEVICES
+    """(rows, D) milli-GPU that the tasks of a row take of each device; (0, 0): the default devices."""
 
 
 class Recorder(NamedTuple):
@@ -235,6 +256,8 @@ class Recorder(NamedTuple):
     server: I32
     role: I8
     value: I32
+    device: I16
+    """(events, D) milli-GPU that a holding takes of each device."""
     line_time: I64
     line_waiting: I32
     line_running: I32
@@ -251,6 +274,8 @@ class Scratch(NamedTuple):
     role: I64
     tasks: I64
     """(roles x S,): rows of the last placement."""
+    device: I64
+    """(roles x S, D) milli-GPU that these rows take of each device."""
     tally: I64
     """(S,)."""
     most: I64
@@ -272,14 +297,19 @@ class Serving(NamedTuple):
     """Placements of the jobs that start, and the jobs that stop."""
     scratch: Scratch
     idle: I64
-    """(S, R) quanta."""
+    """(S, R + D) quanta."""
     claimable: I64
-    """(S, R) quanta."""
+    """(S, R + D) quanta."""
 
 
 def empty(n: int, fill: int = 0, dtype: Any = np.int64) -> npt.NDArray[Any]:
     """Return a new array of n equal values."""
     return np.full(n, fill, dtype=dtype)
+
+
+def devices(arrays: WorldArrays) -> int:
+    """Return D of `WorldArrays.empty`."""
+    return arrays.empty.shape[1] - arrays.capacity.shape[1]
 
 
 def new_ledger(work: I64 | F64, outages: bool = False, checkpoint_us: int = 0) -> Ledger:
@@ -308,22 +338,20 @@ def new_ledger(work: I64 | F64, outages: bool = False, checkpoint_us: int = 0) -
     )
 
 
-def new_pool(n_jobs: int, rows: int, capacity: I64, there: Bool) -> Pool:
+def new_pool(n_jobs: int, rows: int, arrays: WorldArrays, there: Bool) -> Pool:
     """Return a pool without placements and with room for ``rows`` rows.
 
-    Parameters
-    ----------
-    capacity : (S, R) quanta
-    there : (S,) servers that are there at first
+    ``there``, (S,), are the servers that are there at first.
     """
     return Pool(
         head=empty(n_jobs, -1),
         row_server=np.empty(rows, np.int64),
         row_role=np.empty(rows, np.int64),
         row_count=np.empty(rows, np.int64),
+        row_device=np.zeros((rows, devices(arrays)), np.int64),
         row_next=np.empty(rows, np.int64),
         top=np.array([-1, 0]),
-        free=capacity * there[:, None],
+        free=arrays.empty * there[:, None],
         there=there.copy(),
     )
 
@@ -359,8 +387,8 @@ def new_running(n_jobs: int) -> RunningList:
     )
 
 
-def new_changes(n_jobs: int, rows: int) -> Changes:
-    """Return empty changes with room for one per job and ``rows`` rows."""
+def new_changes(n_jobs: int, rows: int, devices: int) -> Changes:
+    """Return empty changes with room for one per job and ``rows`` rows, which name devices."""
     ptr = np.empty(n_jobs + 1, np.int64)
     ptr[0] = 0
     return Changes(
@@ -371,6 +399,7 @@ def new_changes(n_jobs: int, rows: int) -> Changes:
         tasks=np.empty(rows, np.int64),
         order=np.empty(n_jobs, np.int64),
         size=empty(1),
+        device=np.zeros((rows, devices), np.int64),
     )
 
 
@@ -380,10 +409,10 @@ def new_serving(arrays: WorldArrays, rows: int) -> Serving:
     return Serving(
         arrays=arrays,
         queue=new_queue(n_jobs, len(arrays.class_job)),
-        changes=new_changes(n_jobs, rows),
+        changes=new_changes(n_jobs, rows, devices(arrays)),
         scratch=new_scratch(arrays),
-        idle=np.empty_like(arrays.capacity),
-        claimable=np.empty_like(arrays.capacity),
+        idle=np.empty_like(arrays.empty),
+        claimable=np.empty_like(arrays.empty),
     )
 
 
@@ -396,7 +425,7 @@ def events_per_instant(n_jobs: int, others: int, *, outages: bool = False) -> in
     return (6 if outages else 5) * n_jobs + others
 
 
-def new_recorder(events: int, lines: int, n_resources: int) -> Recorder:
+def new_recorder(events: int, lines: int, n_resources: int, devices: int = 0) -> Recorder:
     """Return an empty record with room for these numbers of events and of timeline rows."""
     return Recorder(
         time=np.empty(events, np.int64),
@@ -405,6 +434,7 @@ def new_recorder(events: int, lines: int, n_resources: int) -> Recorder:
         server=np.empty(events, np.int32),
         role=np.empty(events, np.int8),
         value=np.empty(events, np.int32),
+        device=np.empty((events, devices), np.int16),
         line_time=np.empty(lines, np.int64),
         line_waiting=np.empty(lines, np.int32),
         line_running=np.empty(lines, np.int32),
@@ -421,6 +451,7 @@ def new_scratch(arrays: WorldArrays) -> Scratch:
         server=empty(roles * n_servers),
         role=empty(roles * n_servers, WORKER),
         tasks=empty(roles * n_servers),
+        device=np.zeros((roles * n_servers, devices(arrays)), dtype=np.int64),
         tally=empty(n_servers),
         most=np.zeros((2, 2, n_resources), dtype=np.int64),
         total=empty(n_resources),

@@ -12,7 +12,10 @@ from ray_sim.kernels.core.arrays import (
     WORKER,
     Books,
     Changes,
+    WorldArrays,
 )
+from ray_sim.kernels.core.devices import DEVICE, GPU, choose_devices
+from ray_sim.kernels.core.placement import in_pool
 from ray_sim.kernels.core.placement_rows import add_placement
 from ray_sim.kernels.core.queue_dispatch import copy_matrix
 
@@ -30,7 +33,10 @@ from ray_sim.kernels.core.queue_dispatch import copy_matrix
     OVER_CAPACITY,
     NOTHING_HELD,
     BROKEN,
-) = range(13)
+    WRONG_TYPE,
+    NO_DEVICE,
+    OTHER_DEVICES,
+) = range(16)
 
 
 @kernel
@@ -40,6 +46,8 @@ def _hangs_together(changes: Changes) -> bool:
     if n < 0 or n > len(changes.job) or n > len(changes.order) or n >= len(changes.ptr):
         return False
     rows = min(len(changes.server), len(changes.role), len(changes.tasks))
+    if changes.device.shape[1] > 0:
+        rows = min(rows, len(changes.device))
     for i in range(n):
         if changes.order[i] < 0 or changes.order[i] >= n:
             return False
@@ -49,8 +57,35 @@ def _hangs_together(changes: Changes) -> bool:
 
 
 @kernel
+def _take_devices(arrays: WorldArrays, changes: Changes, row: int, ask: int, free: I64, device: I64) -> int:
+    """Subtract the devices of a row, named or default, from ``free``; return its fault.
+
+    ``ask`` is the milli-GPU of a task. Named devices must be some that the row's tasks can take.
+    """
+    server, tasks, first = changes.server[row], changes.tasks[row], arrays.demand.shape[2]
+    if changes.device.shape[1] == 0:
+        if not choose_devices(free, server, first, ask, tasks, device, 0):
+            return NO_DEVICE
+    else:
+        total = 0
+        for d in range(device.shape[1]):
+            taken = changes.device[row, d]
+            if taken < 0 or (taken > 0 and (ask == 0 or taken % min(ask, DEVICE) != 0)):
+                return OTHER_DEVICES
+            total += taken
+            device[0, d] = taken
+        if total != tasks * ask:
+            return OTHER_DEVICES
+    for d in range(device.shape[1]):
+        if device[0, d] > free[server, first + d]:
+            return NO_DEVICE
+        free[server, first + d] -= device[0, d]
+    return OK
+
+
+@kernel
 def check_changes(
-    books: Books, changes: Changes, evicted: I64, elastic: bool, free: I64
+    books: Books, changes: Changes, evicted: I64, elastic: bool, free: I64, device: I64
 ) -> tuple[int, int, int]:
     """Return the first fault of the changes as (fault, job, server), or (OK, -1, -1).
 
@@ -60,11 +95,14 @@ def check_changes(
 
     Parameters
     ----------
-    free : (S, R) work space; if there is no fault, set to the quanta left free
+    free : (S, R + D) work space; if there is no fault, set to the quanta left free
+    device : (1, D) work space: milli-GPU that a row takes of each device
     """
     if not _hangs_together(changes):
         return BROKEN, -1, -1
     arrays, ledger, pool = books.arrays, books.ledger, books.pool
+    if changes.device.shape[1] != 0 and changes.device.shape[1] != device.shape[1]:
+        return BROKEN, -1, -1
     copy_matrix(pool.free, free)
     for job in evicted:
         add_placement(arrays, pool, job, 1, free)
@@ -90,16 +128,22 @@ def check_changes(
                 return NOT_THERE, job, server
             if role < WORKER or role > PARAMETER_SERVER or role >= arrays.demand.shape[1]:
                 return BAD_ROLE, job, server
+            if not in_pool(arrays, arrays.class_pool[arrays.job_class[job], role], server):
+                return WRONG_TYPE, job, server
             if count < 1 or count > MOST_TASKS or (not elastic and count > arrays.gang[job, role]):
                 return BAD_COUNT, job, server
             if k > changes.ptr[i]:
                 before, role_before = changes.server[k - 1], changes.role[k - 1]
                 if before > server or (before == server and role_before >= role):
                     return NOT_SORTED, job, server
-            for r in range(free.shape[1]):
+            for r in range(arrays.demand.shape[2]):
                 free[server, r] -= count * arrays.demand[job, role, r]
                 if free[server, r] < 0:
                     return OVER_CAPACITY, job, server
+            if device.shape[1] > 0:
+                fault = _take_devices(arrays, changes, k, arrays.demand[job, role, GPU], free, device)
+                if fault != OK:
+                    return fault, job, server
             if role == WORKER:
                 workers += count
         held = pool.head[job] >= 0

@@ -80,7 +80,7 @@ def _give_back(arrays: WorldArrays, pool: Pool, server: int) -> None:
     """Mark a server as available: all of it is free."""
     pool.there[server] = True
     for r in range(pool.free.shape[1]):
-        pool.free[server, r] = arrays.capacity[server, r]
+        pool.free[server, r] = arrays.empty[server, r]
 
 
 @kernel

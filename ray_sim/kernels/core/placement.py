@@ -2,14 +2,15 @@
 
 A rule places every task of the gang or none, on servers that are there, and never changes ``free``. Ties
 go to the lowest server index. Tasks without demand fit on every server that is there. The rules are listed
-in docs/engine.md. S is the number of servers of the partition; the number R of resources is counted as a
-constant.
+in docs/engine.md. S is the number of servers of the job's pool, q; the number R of resources is counted as
+a constant.
 """
 
 from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import I64, WORKER, Bool, Scratch, WorldArrays
+from ray_sim.kernels.core.devices import GPU, choose_devices, device_room
 
 POOLED, FIRST_FIT, CONSOLIDATE, SPREAD, LOAD_BALANCE = range(5)
 RULE_NAMES = ("pooled", "first_fit", "consolidate", "spread", "load_balance")
@@ -25,6 +26,8 @@ def room(free: I64, server: int, demand: I64, wanted: int) -> int:
                 return 0
             if free[server, r] < fit * demand[r]:
                 fit = free[server, r] // demand[r]
+    if free.shape[1] > len(demand) and demand[GPU] > 0:
+        fit = device_room(free, server, len(demand), demand[GPU], fit)
     return fit
 
 
@@ -34,6 +37,8 @@ def _holds_all(free: I64, server: int, demand: I64, tasks: int) -> bool:
     for r in range(len(demand)):
         if demand[r] > 0 and free[server, r] < tasks * demand[r]:
             return False
+    if free.shape[1] > len(demand) and demand[GPU] > 0:
+        return device_room(free, server, len(demand), demand[GPU], tasks) == tasks
     return True
 
 
@@ -60,12 +65,12 @@ def _load(arrays: WorldArrays, free: I64, server: int, demand: I64, tasks: int) 
 
 @kernel
 def _fill_in_order(
-    arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, there: Bool, out: Scratch
+    arrays: WorldArrays, q: int, tasks: int, demand: I64, free: I64, there: Bool, out: Scratch
 ) -> int:
     """Rule `pooled`, and `first_fit` of a gang too large for one server: fill servers by index; O(S)."""
     left, n = tasks, 0
-    for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
-        server = arrays.part_servers[i]
+    for i in range(arrays.pool_ptr[q], arrays.pool_ptr[q + 1]):
+        server = arrays.pool_servers[i]
         fit = room(free, server, demand, left) if there[server] else 0
         if fit > 0:
             out.server[n] = server
@@ -79,11 +84,11 @@ def _fill_in_order(
 
 @kernel
 def _first_single(
-    arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, there: Bool, out: Scratch
+    arrays: WorldArrays, q: int, tasks: int, demand: I64, free: I64, there: Bool, out: Scratch
 ) -> int:
     """Rule `first_fit`: the first server that holds the whole gang; O(S)."""
-    for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
-        server = arrays.part_servers[i]
+    for i in range(arrays.pool_ptr[q], arrays.pool_ptr[q + 1]):
+        server = arrays.pool_servers[i]
         if there[server] and _holds_all(free, server, demand, tasks):
             out.server[0] = server
             out.tasks[0] = tasks
@@ -93,15 +98,15 @@ def _first_single(
 
 @kernel
 def _best_single(
-    arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, there: Bool, out: Scratch, n: int
+    arrays: WorldArrays, q: int, tasks: int, demand: I64, free: I64, there: Bool, out: Scratch, n: int
 ) -> int:
     """Rule `consolidate`: append the server that the tasks leave fullest, not among the first n rows.
 
     O(S), and O(n) for each new best server; a score of 0 cannot be beaten and ends the search.
     """
     best, best_score = -1, 0.0
-    for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
-        server = arrays.part_servers[i]
+    for i in range(arrays.pool_ptr[q], arrays.pool_ptr[q + 1]):
+        server = arrays.pool_servers[i]
         if not (there[server] and _holds_all(free, server, demand, tasks)):
             continue
         score = _free_score(arrays, free, server, demand, tasks)
@@ -134,7 +139,7 @@ def _is_empty(arrays: WorldArrays, free: I64, there: Bool, server: int) -> bool:
 
 @outlined
 def _whole_servers(
-    arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, there: Bool, out: Scratch
+    arrays: WorldArrays, q: int, tasks: int, demand: I64, free: I64, there: Bool, out: Scratch
 ) -> int:
     """Rule `consolidate` of a gang too large for one server: fill empty servers, largest first.
 
@@ -145,18 +150,18 @@ def _whole_servers(
     left, n, below = tasks, 0, tasks + 1
     while left > 0:
         size = 0
-        for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
-            server = arrays.part_servers[i]
-            fit = room(arrays.capacity, server, demand, left + 1)
+        for i in range(arrays.pool_ptr[q], arrays.pool_ptr[q + 1]):
+            server = arrays.pool_servers[i]
+            fit = room(arrays.empty, server, demand, left + 1)
             if size < fit <= left and fit < below and _is_empty(arrays, free, there, server):
                 size = fit
         if size == 0:  # no empty server can be filled with what is left
-            return _sorted_rows(out, _best_single(arrays, p, left, demand, free, there, out, n))
-        for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
-            server = arrays.part_servers[i]
+            return _sorted_rows(out, _best_single(arrays, q, left, demand, free, there, out, n))
+        for i in range(arrays.pool_ptr[q], arrays.pool_ptr[q + 1]):
+            server = arrays.pool_servers[i]
             if (
                 size <= left
-                and room(arrays.capacity, server, demand, size + 1) == size
+                and room(arrays.empty, server, demand, size + 1) == size
                 and _is_empty(arrays, free, there, server)
             ):
                 out.server[n] = server
@@ -184,7 +189,7 @@ def _sorted_rows(out: Scratch, n: int) -> int:
 
 @outlined
 def _one_by_one(
-    arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, there: Bool, out: Scratch, balance: bool
+    arrays: WorldArrays, q: int, tasks: int, demand: I64, free: I64, there: Bool, out: Scratch, balance: bool
 ) -> int:
     """Rules `load_balance` and `spread`: place the tasks one by one; O(S x tasks).
 
@@ -192,10 +197,10 @@ def _one_by_one(
     it goes to the server with the fewest tasks of this gang, of equals to the freest. The total room is
     checked first, so each task finds a server.
     """
-    lo, hi = arrays.part_ptr[p], arrays.part_ptr[p + 1]
+    lo, hi = arrays.pool_ptr[q], arrays.pool_ptr[q + 1]
     fits = 0
     for i in range(lo, hi):
-        server = arrays.part_servers[i]
+        server = arrays.pool_servers[i]
         fits += room(free, server, demand, tasks) if there[server] else 0
         out.tally[i - lo] = 0
     if fits < tasks:
@@ -203,7 +208,7 @@ def _one_by_one(
     for _ in range(tasks):
         best, best_tally, best_score = -1, 0, 0.0
         for i in range(lo, hi):
-            server, tally = arrays.part_servers[i], out.tally[i - lo]
+            server, tally = arrays.pool_servers[i], out.tally[i - lo]
             if not (there[server] and _holds_all(free, server, demand, tally + 1)):
                 continue
             if balance:
@@ -217,7 +222,7 @@ def _one_by_one(
     n = 0
     for i in range(lo, hi):
         if out.tally[i - lo] > 0:
-            out.server[n] = arrays.part_servers[i]
+            out.server[n] = arrays.pool_servers[i]
             out.tasks[n] = out.tally[i - lo]
             n += 1
     return n
@@ -226,7 +231,7 @@ def _one_by_one(
 @kernel
 def measure(arrays: WorldArrays, p: int, free: I64, most: I64) -> None:
     """Set ``most``, (2, R): largest free quanta of one server, and the sum over a partition; O(S)."""
-    for r in range(free.shape[1]):
+    for r in range(most.shape[1]):
         most[0, r] = 0
         most[1, r] = 0
         for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
@@ -234,6 +239,40 @@ def measure(arrays: WorldArrays, p: int, free: I64, most: I64) -> None:
             if quanta > 0:
                 most[1, r] += quanta
                 most[0, r] = max(most[0, r], quanta)
+
+
+@kernel
+def in_pool(arrays: WorldArrays, q: int, server: int) -> bool:
+    """Whether a server belongs to a pool; O(log S)."""
+    lo, hi = arrays.pool_ptr[q], arrays.pool_ptr[q + 1]
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if arrays.pool_servers[middle] < server:
+            lo = middle + 1
+        else:
+            hi = middle
+    return bool(lo < arrays.pool_ptr[q + 1] and arrays.pool_servers[lo] == server)
+
+
+@kernel
+def unit_pool(arrays: WorldArrays, job: int) -> int:
+    """Return the pool of a gang placed as one unit: its roles' smallest, which lies within the others."""
+    pools = arrays.class_pool[arrays.job_class[job]]
+    best = pools[WORKER]
+    for q in pools[1:]:
+        if arrays.pool_ptr[q + 1] - arrays.pool_ptr[q] < arrays.pool_ptr[best + 1] - arrays.pool_ptr[best]:
+            best = q
+    return int(best)
+
+
+@kernel
+def meets(arrays: WorldArrays, c: int, other: int) -> bool:
+    """Whether jobs of two classes may use the same server."""
+    for q in arrays.class_pool[c]:
+        for of_other in arrays.class_pool[other]:
+            if arrays.pool_meets[q, of_other]:
+                return True
+    return False
 
 
 @kernel
@@ -267,7 +306,7 @@ def may_fit(rule: int, arrays: WorldArrays, job: int, most: I64) -> bool:
 def _place_tasks(
     rule: int,
     arrays: WorldArrays,
-    p: int,
+    q: int,
     tasks: int,
     demand: I64,
     single: bool,
@@ -277,14 +316,14 @@ def _place_tasks(
 ) -> int:
     """Place identical tasks by the rule; ``single`` says whether one empty server holds all of them."""
     if rule == FIRST_FIT and single:
-        return _first_single(arrays, p, tasks, demand, free, there, out)
+        return _first_single(arrays, q, tasks, demand, free, there, out)
     if rule == CONSOLIDATE:
         if single:
-            return _best_single(arrays, p, tasks, demand, free, there, out, 0)
-        return _whole_servers(arrays, p, tasks, demand, free, there, out)
+            return _best_single(arrays, q, tasks, demand, free, there, out, 0)
+        return _whole_servers(arrays, q, tasks, demand, free, there, out)
     if rule == SPREAD or rule == LOAD_BALANCE:
-        return _one_by_one(arrays, p, tasks, demand, free, there, out, rule == LOAD_BALANCE)
-    return _fill_in_order(arrays, p, tasks, demand, free, there, out)
+        return _one_by_one(arrays, q, tasks, demand, free, there, out, rule == LOAD_BALANCE)
+    return _fill_in_order(arrays, q, tasks, demand, free, there, out)
 
 
 @outlined
@@ -295,10 +334,10 @@ def _place_roles(rule: int, arrays: WorldArrays, job: int, free: I64, there: Boo
     total demand. Else workers are placed first, then parameter servers in the room that is left
     (``out.rest``), by index order unless the rule is `spread` or `load_balance`.
     """
-    p = arrays.job_part[job]
+    p, pools = arrays.job_part[job], arrays.class_pool[arrays.job_class[job]]
     if arrays.class_single[arrays.job_class[job]] and (rule == FIRST_FIT or rule == CONSOLIDATE):
         gang_total(arrays, job, out.total)
-        n = _place_tasks(rule, arrays, p, 1, out.total, True, free, there, out)
+        n = _place_tasks(rule, arrays, unit_pool(arrays, job), 1, out.total, True, free, there, out)
         return 0 if n == 0 else _rows_of_one(arrays, job, out)
     for role in range(arrays.gang.shape[1]):
         tasks, demand = arrays.gang[job, role], arrays.demand[job, role]
@@ -308,7 +347,7 @@ def _place_roles(rule: int, arrays: WorldArrays, job: int, free: I64, there: Boo
             continue
         left = free if role == 0 else out.rest
         of_role = rule if role == 0 or rule == SPREAD or rule == LOAD_BALANCE else POOLED
-        n = _place_tasks(of_role, arrays, p, tasks, demand, False, left, there, out)
+        n = _place_tasks(of_role, arrays, pools[role], tasks, demand, False, left, there, out)
         if n == 0:
             return 0
         if role == 0:
@@ -354,6 +393,11 @@ def place(rule: int, arrays: WorldArrays, job: int, free: I64, there: Bool, out:
     """
     if arrays.gang.shape[1] > 1:
         return _place_roles(rule, arrays, job, free, there, out)
-    single = arrays.class_single[arrays.job_class[job]]
-    p, tasks, demand = arrays.job_part[job], arrays.gang[job, WORKER], arrays.demand[job, WORKER]
-    return _place_tasks(rule, arrays, p, tasks, demand, single, free, there, out)
+    c = arrays.job_class[job]
+    single, q = arrays.class_single[c], arrays.class_pool[c, WORKER]
+    tasks, demand = arrays.gang[job, WORKER], arrays.demand[job, WORKER]
+    n = _place_tasks(rule, arrays, q, tasks, demand, single, free, there, out)
+    if free.shape[1] > len(demand):
+        for k in range(n):
+            choose_devices(free, out.server[k], len(demand), demand[GPU], out.tasks[k], out.device, k)
+    return n

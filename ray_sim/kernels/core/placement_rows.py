@@ -10,20 +10,23 @@ import numpy as np
 
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import F64, I64, WORKER, Changes, Pool, WorldArrays
+from ray_sim.kernels.core.devices import GPU, choose_devices
 from ray_sim.kernels.core.job_rows import Held
 
 
 @kernel
 def add_placement(arrays: WorldArrays, pool: Pool, job: int, sign: int, free: I64) -> None:
-    """Add the quanta of a job's placement to ``free``, (S, R), with ``sign`` 1, or subtract them with -1.
+    """Add the quanta of a job's placement to ``free``, (S, R + D), with ``sign`` 1, or subtract them with -1.
 
-    O(rows x R).
+    O(rows x (R + D)).
     """
-    row = pool.head[job]
+    row, resources = pool.head[job], arrays.demand.shape[2]
     while row >= 0:
         server, role, tasks = pool.row_server[row], pool.row_role[row], pool.row_count[row]
-        for r in range(free.shape[1]):
+        for r in range(resources):
             free[server, r] += sign * tasks * arrays.demand[job, role, r]
+        for d in range(pool.row_device.shape[1]):
+            free[server, resources + d] += sign * pool.row_device[row, d]
         row = pool.row_next[row]
 
 
@@ -55,9 +58,10 @@ def release(arrays: WorldArrays, pool: Pool, used: I64, job: int) -> None:
 def hold(arrays: WorldArrays, pool: Pool, used: I64, changes: Changes, i: int) -> None:
     """Place the job of change i, which holds nothing, as the change says; O(rows x R).
 
-    Rows are linked from the last to the first, so that the list runs in server order.
+    Rows are linked from the last to the first, so that the list runs in server order. Rows that name no
+    devices, which `check_changes` has found, get the default ones.
     """
-    job = changes.job[i]
+    job, resources = changes.job[i], arrays.demand.shape[2]
     for k in range(changes.ptr[i + 1] - 1, changes.ptr[i] - 1, -1):
         row = pool.top[0]
         if row >= 0:
@@ -68,6 +72,11 @@ def hold(arrays: WorldArrays, pool: Pool, used: I64, changes: Changes, i: int) -
         pool.row_server[row] = changes.server[k]
         pool.row_role[row] = changes.role[k]
         pool.row_count[row] = changes.tasks[k]
+        for d in range(changes.device.shape[1]):
+            pool.row_device[row, d] = changes.device[k, d]
+        if changes.device.shape[1] < pool.row_device.shape[1]:
+            server, ask = changes.server[k], arrays.demand[job, changes.role[k], GPU]
+            choose_devices(pool.free, server, resources, ask, changes.tasks[k], pool.row_device, row)
         pool.row_next[row] = pool.head[job]
         pool.head[job] = row
     add_placement(arrays, pool, job, -1, pool.free)

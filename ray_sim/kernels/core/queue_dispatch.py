@@ -22,7 +22,7 @@ from ray_sim.kernels.core.arrays import (
     WorldArrays,
 )
 from ray_sim.kernels.core.heap import heap_sort, precedes, push, remove
-from ray_sim.kernels.core.placement import may_fit, measure, place
+from ray_sim.kernels.core.placement import may_fit, measure, meets, place
 from ray_sim.kernels.core.running import claim_place, comes_before, first_after, give_back
 
 
@@ -82,13 +82,14 @@ def _head(arrays: WorldArrays, queue: Queue, p: int) -> int:
 
 @kernel
 def _block(arrays: WorldArrays, queue: Queue, p: int, job: int, backfill: bool) -> None:
-    """Record that a job does not fit; block its class, in a strict queue all classes of the partition."""
-    queue.stuck[arrays.job_class[job]] = True
+    """Record that a job does not fit; block its class, in a strict queue all whose pools meet its own."""
+    mine = arrays.job_class[job]
+    queue.stuck[mine] = True
+    queue.blocked[mine] = True
     if backfill:
-        queue.blocked[arrays.job_class[job]] = True
         return
     for c in range(arrays.part_class_ptr[p], arrays.part_class_ptr[p + 1]):
-        queue.blocked[c] = True
+        queue.blocked[c] = queue.blocked[c] or meets(arrays, mine, c)
 
 
 @kernel
@@ -101,16 +102,35 @@ def add_change(changes: Changes, job: int, out: Scratch, n: int) -> None:
         changes.server[at + k] = out.server[k]
         changes.role[at + k] = out.role[k]
         changes.tasks[at + k] = out.tasks[k]
+        for d in range(changes.device.shape[1]):
+            changes.device[at + k, d] = out.device[k, d]
     changes.ptr[i + 1] = at + n
     changes.size[0] = i + 1
 
 
 @kernel
 def take_rows(arrays: WorldArrays, job: int, free: I64, out: Scratch, n: int) -> None:
-    """Subtract n rows of a placement from ``free``."""
+    """Subtract n rows of a placement from ``free``, (S, R + D)."""
+    resources = arrays.demand.shape[2]
     for k in range(n):
-        for r in range(free.shape[1]):
+        for r in range(resources):
             free[out.server[k], r] -= out.tasks[k] * arrays.demand[job, out.role[k], r]
+        for d in range(free.shape[1] - resources):
+            free[out.server[k], resources + d] -= out.device[k, d]
+
+
+@kernel
+def give_back_changes(arrays: WorldArrays, free: I64, changes: Changes, first: int) -> None:
+    """Add the rows of the changes from number ``first`` on to ``free``, (S, R + D)."""
+    resources = arrays.demand.shape[2]
+    for i in range(first, changes.size[0]):
+        for k in range(changes.ptr[i], changes.ptr[i + 1]):
+            for r in range(resources):
+                free[changes.server[k], r] += (
+                    changes.tasks[k] * arrays.demand[changes.job[i], changes.role[k], r]
+                )
+            for d in range(free.shape[1] - resources):
+                free[changes.server[k], resources + d] += changes.device[k, d]
 
 
 @kernel
@@ -119,7 +139,8 @@ def serve_waiting(
 ) -> None:
     """Start waiting jobs in key order while they fit, without preemption.
 
-    A strict queue stops at the first job that does not fit, a backfilling queue passes it.
+    In a strict queue a job that does not fit blocks all jobs whose pools meet its own, so that none takes a
+    server that it might use; a backfilling queue passes it.
 
     Invariant of the loop: every waiting job that precedes the head either started or belongs to a blocked
     class. Each iteration starts a job or blocks a class, so there are at most starts + classes of them;
@@ -129,7 +150,7 @@ def serve_waiting(
     ----------
     freed : whether capacity may have been freed since the last call; if not, classes that did not fit
         then are not tried again
-    free : (S, R) free quanta, reduced by the starts
+    free : (S, R + D) free quanta, reduced by the starts
     there : (S,) servers that may be used
     """
     arrays, queue, out = serving.arrays, serving.queue, serving.scratch
@@ -172,8 +193,8 @@ def serve_all(
 
     A running job keeps its place unless an earlier job claimed it; then it moves if it fits elsewhere, else
     it is suspended. A waiting job takes idle capacity first and the places of later running jobs second. A
-    waiting job that does not fit blocks the waiting jobs behind it (its class only, with ``backfill``),
-    never a running job.
+    waiting job that does not fit blocks the waiting jobs behind it whose pools meet its own (its class only,
+    with ``backfill``), never a running job.
 
     Invariant of the loop: jobs before the current one are settled; ``idle`` is the capacity that no settled
     or later running job holds; ``claimable``, once made, is ``idle`` plus the places of running jobs from

@@ -22,6 +22,8 @@ def add_event(record: Recorder, time: int, kind: int, job: int, server: int, rol
     record.server[n] = server
     record.role[n] = role
     record.value[n] = value
+    for d in range(record.device.shape[1]):
+        record.device[n, d] = 0
     record.size[0] = n + 1
 
 
@@ -30,7 +32,10 @@ def add_holding(record: Recorder, time: int, kind: int, job: int, pool: Pool) ->
     """Append one event per row of the job's placement."""
     row = pool.head[job]
     while row >= 0:
+        n = record.size[0]
         add_event(record, time, kind, job, pool.row_server[row], pool.row_role[row], pool.row_count[row])
+        for d in range(record.device.shape[1]):
+            record.device[n, d] = pool.row_device[row, d]
         row = pool.row_next[row]
 
 

@@ -16,7 +16,13 @@ from ray_sim.kernels.core.job_transitions import commit_placements, finish_due, 
 from ray_sim.kernels.core.outages import lose_server, regain_server
 from ray_sim.kernels.core.placement_rows import rigid_rate
 from ray_sim.kernels.core.progress import set_rate
-from ray_sim.kernels.core.queue_dispatch import enqueue, order_changes, serve_all, serve_waiting
+from ray_sim.kernels.core.queue_dispatch import (
+    enqueue,
+    give_back_changes,
+    order_changes,
+    serve_all,
+    serve_waiting,
+)
 from ray_sim.kernels.core.queue_levels import (
     change_places,
     cross_limits,
@@ -144,12 +150,7 @@ def _serve_partition(p: int, now: int, order: Order, engine: Engine) -> None:
     first = changes.size[0]
     serve_waiting(p, order.placement, order.backfill, freed, serving, pool.free, pool.there)
     # `serve_waiting` took the starts from `pool.free`; add them: `commit_placements` takes them again.
-    for i in range(first, changes.size[0]):
-        for k in range(changes.ptr[i], changes.ptr[i + 1]):
-            for r in range(pool.free.shape[1]):
-                pool.free[changes.server[k], r] += (
-                    changes.tasks[k] * serving.arrays.demand[changes.job[i], changes.role[k], r]
-                )
+    give_back_changes(serving.arrays, pool.free, changes, first)
 
 
 @kernel

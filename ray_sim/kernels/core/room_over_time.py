@@ -12,7 +12,7 @@ import numpy as np
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import I8, I64, PARAMETER_SERVER, WORKER, Bool, Scratch, WorldArrays
-from ray_sim.kernels.core.placement import place, room
+from ray_sim.kernels.core.placement import in_pool, place, room
 
 NO_ROOM, MISSED, FOUND = range(3)
 """Verdicts: no choice of servers holds the gang; one does, and the rule finds none; the rule finds one."""
@@ -27,7 +27,7 @@ class ServerSteps(NamedTuple):
     time: I64
     server: I64
     free: I64
-    """(n, R) quanta."""
+    """(n, R + D) quanta."""
     there: Bool
 
 
@@ -35,7 +35,7 @@ class RoomState(NamedTuple):
     """Work space: the servers at one instant."""
 
     free: I64
-    """(S, R) quanta."""
+    """(S, R + D) quanta."""
     there: Bool
     """(S,)."""
     most: I64
@@ -45,7 +45,7 @@ class RoomState(NamedTuple):
 def new_room_state(arrays: WorldArrays, job: int) -> RoomState:
     """Return work space for the judgement of a job."""
     return RoomState(
-        free=np.zeros_like(arrays.capacity),
+        free=np.zeros_like(arrays.empty),
         there=np.zeros(len(arrays.capacity), dtype=np.bool_),
         most=np.zeros(int(arrays.gang[job].min()) + 1, dtype=np.int64),
     )
@@ -80,19 +80,22 @@ def _has_room(arrays: WorldArrays, job: int, state: RoomState) -> bool:
     n_few = arrays.gang[job, few] if few != many else 0
     state.most[: n_few + 1] = -1
     state.most[0] = 0
-    p = arrays.job_part[job]
+    p, pools = arrays.job_part[job], arrays.class_pool[arrays.job_class[job]]
     for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
         server = arrays.part_servers[i]
         if not state.there[server]:
             continue
-        holds = room(state.free, server, arrays.demand[job, few], n_few)
+        holds = 0
+        if in_pool(arrays, pools[few], server):
+            holds = room(state.free, server, arrays.demand[job, few], n_few)
+        most = wanted if in_pool(arrays, pools[many], server) else 0
         for k in range(n_few, -1, -1):
             best = -1
             for here in range(min(holds, k) + 1):
                 before = state.most[k - here]
                 if before >= 0:
                     beside = _room_beside(
-                        state.free, server, arrays.demand[job, few], here, arrays.demand[job, many], wanted
+                        state.free, server, arrays.demand[job, few], here, arrays.demand[job, many], most
                     )
                     best = max(best, min(before + beside, wanted))
             state.most[k] = best

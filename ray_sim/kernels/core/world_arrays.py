@@ -7,37 +7,39 @@ from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import I64, PARAMETER_SERVER, WORKER, Bool, Scratch, WorldArrays
-from ray_sim.kernels.core.placement import gang_total, place, room
+from ray_sim.kernels.core.placement import gang_total, in_pool, place, room, unit_pool
 
 FITS, EXCEEDS_CAPACITY, BREAKS_PLACEMENT = range(3)
 
 
 @kernel
 def find_single_server_classes(arrays: WorldArrays, total: I64) -> None:
-    """Set `class_single`: whether the gang fits on one empty server of its partition.
+    """Set `class_single`: whether the gang fits on one empty server of its pool.
 
     ``total``, (R,), is work space.
     """
     single = arrays.class_single
     for c in range(arrays.part_class_ptr[0], len(single)):
         job = arrays.class_job[c]
-        p = arrays.job_part[job]
+        q, tasks = unit_pool(arrays, job), arrays.gang[job, WORKER]
         gang_total(arrays, job, total)
-        for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
-            if room(arrays.capacity, arrays.part_servers[i], total, 1) == 1:
+        for i in range(arrays.pool_ptr[q], arrays.pool_ptr[q + 1]):
+            server = arrays.pool_servers[i]
+            workers = room(arrays.empty, server, arrays.demand[job, WORKER], tasks)
+            if workers == tasks and room(arrays.capacity, server, total, 1) == 1:
                 single[c] = True
                 break
 
 
 @kernel
 def judge_capacity(arrays: WorldArrays, verdict: I64) -> None:
-    """Set ``verdict``, (C,): `FITS` if the empty partition can hold the gang, else `EXCEEDS_CAPACITY`."""
+    """Set ``verdict``, (C,): `FITS` if its empty pool can hold the gang, else `EXCEEDS_CAPACITY`."""
     verdict[:] = EXCEEDS_CAPACITY
     for c in range(arrays.part_class_ptr[0], len(verdict)):
         job = arrays.class_job[c]
-        p, left = arrays.job_part[job], arrays.gang[job, WORKER]
-        for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
-            left -= room(arrays.capacity, arrays.part_servers[i], arrays.demand[job, WORKER], left)
+        q, left = arrays.class_pool[c, WORKER], arrays.gang[job, WORKER]
+        for i in range(arrays.pool_ptr[q], arrays.pool_ptr[q + 1]):
+            left -= room(arrays.empty, arrays.pool_servers[i], arrays.demand[job, WORKER], left)
             if left == 0:
                 verdict[c] = FITS
                 break
@@ -45,7 +47,7 @@ def judge_capacity(arrays: WorldArrays, verdict: I64) -> None:
 
 @kernel
 def judge_smallest(arrays: WorldArrays, verdict: I64) -> None:
-    """Set ``verdict``, (C,): `FITS` if the empty partition holds one task per role, else `EXCEEDS_CAPACITY`.
+    """Set ``verdict``, (C,): `FITS` if its empty pools hold one task per role, else `EXCEEDS_CAPACITY`.
 
     One worker and, unless the job asks for none, one parameter server is the least with which an elastic
     job trains. They fit if one server holds both, or if two different servers hold one each.
@@ -53,12 +55,14 @@ def judge_smallest(arrays: WorldArrays, verdict: I64) -> None:
     verdict[:] = EXCEEDS_CAPACITY
     for c in range(arrays.part_class_ptr[0], len(verdict)):
         job = arrays.class_job[c]
-        p = arrays.job_part[job]
+        p, pools = arrays.job_part[job], arrays.class_pool[c]
         workers, servers_of_ps, either, both = 0, 0, 0, 0
         for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
             server = arrays.part_servers[i]
-            worker = room(arrays.capacity, server, arrays.demand[job, WORKER], 1) == 1
-            ps = room(arrays.capacity, server, arrays.demand[job, PARAMETER_SERVER], 1) == 1
+            worker = in_pool(arrays, pools[WORKER], server)
+            worker = worker and room(arrays.capacity, server, arrays.demand[job, WORKER], 1) == 1
+            ps = in_pool(arrays, pools[PARAMETER_SERVER], server)
+            ps = ps and room(arrays.capacity, server, arrays.demand[job, PARAMETER_SERVER], 1) == 1
             workers += worker
             servers_of_ps += ps
             either += worker or ps
@@ -80,7 +84,7 @@ def judge_placement(rule: int, arrays: WorldArrays, there: Bool, verdict: I64, s
 
     ``there`` is (S,) servers that count.
     """
-    free = arrays.capacity
+    free = arrays.empty
     for c in range(len(verdict)):
         if verdict[c] == FITS and place(rule, arrays, arrays.class_job[c], free, there, scratch) == 0:
             verdict[c] = BREAKS_PLACEMENT

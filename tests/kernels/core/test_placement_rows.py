@@ -34,7 +34,7 @@ def spare_rows(pool: Pool) -> int:
 
 
 def test_two_jobs_hold_swap_and_release() -> None:
-    pool, used = new_pool(2, 4, TWO.capacity, all_there(TWO)), ints([0, 0])
+    pool, used = new_pool(2, 4, TWO, all_there(TWO)), ints([0, 0])
     a: Rows = [(0, WORKER, 2), (0, PARAMETER_SERVER, 1)]
     b: Rows = [(1, WORKER, 3)]
     changes = changes_of([(0, a), (1, b)])
@@ -53,7 +53,7 @@ def test_two_jobs_hold_swap_and_release() -> None:
 
 def test_a_full_server_is_swapped_without_room_for_both() -> None:
     full = world_arrays([[4], [4]], [[[1]], [[1]]], [[4], [4]])
-    pool, used = new_pool(2, 2, full.capacity, all_there(full)), ints([0])
+    pool, used = new_pool(2, 2, full, all_there(full)), ints([0])
     change_placements(full, pool, used, changes_of([(0, [(0, WORKER, 4)]), (1, [(1, WORKER, 4)])]))
     change_placements(full, pool, used, changes_of([(0, [(1, WORKER, 4)]), (1, [(0, WORKER, 4)])]))
     assert (rows_of(pool, 0), rows_of(pool, 1)) == ([(1, WORKER, 4)], [(0, WORKER, 4)])
@@ -68,7 +68,7 @@ def test_free_quanta_and_rows_are_those_of_a_dictionary_after_any_changes(seed: 
     n_jobs, n_servers, roles = 5, 4, 2
     demand = rng.integers(0, 4, (n_jobs, roles, 3))
     arrays = world_arrays(rng.integers(0, 9, (n_servers, 3)), demand, np.ones((n_jobs, roles)))
-    pool = new_pool(n_jobs, n_jobs * n_servers * roles, arrays.capacity, all_there(arrays))
+    pool = new_pool(n_jobs, n_jobs * n_servers * roles, arrays, all_there(arrays))
     used = ints([0] * 3)
     expected: dict[int, Rows] = {job: [] for job in range(n_jobs)}
     most = 0
@@ -102,8 +102,8 @@ def test_free_quanta_and_rows_are_those_of_a_dictionary_after_any_changes(seed: 
     ],
 )
 def test_the_slowest_server_with_a_worker_sets_the_rate(rows: Rows, rate: float) -> None:
-    pool, used, speed = new_pool(2, 3, TWO.capacity, all_there(TWO)), ints([0, 0]), np.array([0.5, 1.0, 2.0])
-    three = TWO._replace(capacity=ints([[10, 20]] * 3))
+    pool, used, speed = new_pool(2, 3, TWO, all_there(TWO)), ints([0, 0]), np.array([0.5, 1.0, 2.0])
+    three = TWO._replace(capacity=ints([[10, 20]] * 3), empty=ints([[10, 20]] * 3))
     pool = pool._replace(free=three.capacity.copy())
     hold(three, pool, used, changes_of([(1, rows)]), 0)
     assert rigid_rate(speed, pool, 1) == rate

@@ -51,7 +51,7 @@ def test_a_strict_queue_stops_at_the_job_that_does_not_fit_and_backfilling_passe
     for backfill, jobs in ((False, {2: [(0, 3)]}), (True, {1: [(0, 1), (1, 1)], 2: [(0, 3)]})):
         books = books_of(arrays)
         assert push_jobs(handle(books), ints([0, 1, 2]), ints([5, 6, 4])) == (-1, 0)
-        pool = new_pool(3, 0, arrays.capacity, all_there(arrays))
+        pool = new_pool(3, 0, arrays, all_there(arrays))
         serve_queue(handle(books), POOLED, backfill, pool)
         assert started(books) == jobs
         assert pool.free.tolist() == [[4], [1]]  # the free quanta are read only
@@ -113,7 +113,8 @@ def test_the_jobs_that_start_are_those_of_a_loop_over_a_sorted_list(seed: int) -
         for p in np.unique(arrays.job_part[batch]).tolist():  # the other partition is not looked at
             mine = [(key, job) for key, job in waiting if arrays.job_part[job] == p]
             expected |= naive(arrays, mine, free, backfill)
-        serve_queue(steps, POOLED, backfill, new_pool(n_jobs, 0, free, all_there(arrays)))
+        pool = new_pool(n_jobs, 0, arrays._replace(empty=free), all_there(arrays))
+        serve_queue(steps, POOLED, backfill, pool)
         assert started(books) == expected
         assert list(started(books)) == sorted(expected)
         waiting = {(key, job) for key, job in waiting if job not in expected}

@@ -90,6 +90,7 @@ class AnnouncedJobs(JobKind):
     jobs = "announced"
     accepts = frozenset({ANNOUNCED})
     summary = "a job is announced at its birth, comes later, and runs once for its duration on a pool of GPUs"
+    untyped = "announced jobs run on one pool of equal GPUs"
     source = _SOURCE
     columns = frozenset({"statements"})
     unheeded = MappingProxyType(

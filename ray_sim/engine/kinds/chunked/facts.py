@@ -206,8 +206,9 @@ def _arrays_of_slots(
     for role in (WORKER, PARAMETER_SERVER):
         demand[:, role, role] = 1
     needs = np.stack([eligible.workers_need, eligible.ps_need], axis=1)
-    of_class = classes(arrays.job_part, needs, len(arrays.part_ptr) - 1)
-    return arrays._replace(capacity=capacity, demand=demand, weight=np.zeros(2), **of_class)
+    pools = np.stack([arrays.job_part, arrays.job_part], axis=1)
+    of_class = classes(arrays.job_part, pools, needs, len(arrays.part_ptr) - 1)
+    return arrays._replace(capacity=capacity, empty=capacity, demand=demand, weight=np.zeros(2), **of_class)
 
 
 def _beyond_capacity(

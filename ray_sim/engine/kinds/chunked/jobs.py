@@ -36,6 +36,7 @@ class ChunkedJobs(JobKind):
     source = "docs/models/a_online.md#problem; Wang et al."
     columns = frozenset({"chunk_profile", "deadline"})
     heeds = frozenset({"delays"})
+    untyped = "workers that train chunks are chosen by load and memory only"
     observations = frozenset({"worker_load"})
     unheeded = MappingProxyType(
         {

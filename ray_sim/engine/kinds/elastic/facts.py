@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ray_sim.engine.gpu_shares import refuse_shares
 from ray_sim.engine.kinds.elastic.colocation import ColocationFacts
 from ray_sim.engine.kinds.facts import KindColumns, KindFacts, WorldSetting
 from ray_sim.engine.kinds.rigid.facts import gang_columns, quanta_of
@@ -96,12 +97,14 @@ class ElasticFacts(KindFacts):
         table, cluster, values = setting.table, setting.cluster, setting.values
         profile = _profile_of(table, rule)
         nodes = values.get("optimum_nodes")
+        demand = np.stack([profile.worker_demand, profile.ps_demand], axis=1)
+        refuse_shares(setting, demand, "elastic")
         arrays = build_world_arrays(
             table,
             cluster,
             setting.partition,
             gang=np.stack([profile.num_workers, profile.num_ps], axis=1),
-            demand=np.stack([profile.worker_demand, profile.ps_demand], axis=1),
+            demand=demand,
         )
         facts = cls(
             arrays=arrays,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ray_sim.engine.gpu_shares import GPU_SHARES
 from ray_sim.engine.kinds.base import BOUND_CELLS, GANGS, JobKind, KindParameter
 from ray_sim.engine.kinds.elastic.rules import StepTimeRule
 from ray_sim.model.parameter_blocks import AS_WORLD, BlockRule
@@ -91,7 +92,7 @@ class ElasticJobs(JobKind):
         self.truth = rule.truth
         self.summary = rule.summary
         self.source = rule.source
-        self.parameters = (*rule.parameters, *PARAMETERS, BOUND_CELLS)
+        self.parameters = (*rule.parameters, *PARAMETERS, BOUND_CELLS, GPU_SHARES)
 
     def facts(self, setting: WorldSetting) -> ElasticFacts:
         """Make the facts of a world, see `ElasticFacts`."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ray_sim.engine.gpu_shares import has_devices
 from ray_sim.engine.kinds.facts import KindColumns, KindFacts, WorldSetting
 from ray_sim.engine.limits import check_clock
 from ray_sim.engine.read_only import read_only
@@ -47,8 +48,14 @@ class RigidFacts(KindFacts):
         """Build the facts of a workload on a cluster."""
         table, cluster = setting.table, setting.cluster
         check_clock(table, cluster.speed)
+        demand = table.demand[:, None, :]
         arrays = build_world_arrays(
-            table, cluster, setting.partition, table.tasks[:, None], table.demand[:, None, :]
+            table,
+            cluster,
+            setting.partition,
+            table.tasks[:, None],
+            demand,
+            devices=has_devices(setting, demand),
         )
         verdict = np.empty(len(arrays.class_job), dtype=np.int64)
         judge_capacity(arrays, verdict)

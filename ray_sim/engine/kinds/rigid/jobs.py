@@ -8,6 +8,7 @@ import numpy as np
 
 from ray_sim.certificates.jct import JctLimits, LeastTimes, NoJctLimits
 from ray_sim.certificates.utility import certify_utility
+from ray_sim.engine.gpu_shares import GPU_SHARES
 from ray_sim.engine.kinds.base import BOUND_CELLS, GANGS, JobKind
 from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.kinds.pools import (
@@ -36,7 +37,7 @@ class RigidJobs(JobKind):
     jobs = "rigid"
     accepts = frozenset({GANGS})
     summary = "a job runs for its duration while all its tasks are placed"
-    parameters = (BOUND_CELLS,)
+    parameters = (BOUND_CELLS, GPU_SHARES)
 
     def facts(self, setting: WorldSetting) -> RigidFacts:
         """Make the facts of a world, see `RigidFacts`."""

@@ -1,0 +1,85 @@
+"""GPUs of a server as devices: a task asks for a share of one device, or for some that are wholly free.
+
+A matrix of free quanta, (S, R + D), has the free milli-GPU of each device behind the R resources; D is 0 in a
+world whose tasks share no device. The devices of a server sum to its GPU quanta, resource `GPU`. Placement
+rules and rows of placements call these kernels.
+"""
+
+from __future__ import annotations
+
+from ray_sim.kernels.compile import kernel, outlined
+from ray_sim.kernels.core.arrays import I64
+
+GPU = 0
+"""Index of GPUs among the resources, where there are devices."""
+
+DEVICE = 1000
+"""Quanta of a device."""
+
+
+@kernel
+def device_room(free: I64, server: int, first: int, ask: int, wanted: int) -> int:
+    """Return the tasks, at most ``wanted``, for which the devices of a server have room; O(D).
+
+    Parameters
+    ----------
+    free : (S, R + D) quanta
+    first : R, column of the first device
+    ask : milli-GPU of a task, > 0: less than a device, or whole devices
+    """
+    fit = 0
+    for d in range(first, free.shape[1]):
+        if ask < DEVICE:
+            fit += max(free[server, d], 0) // ask
+        elif free[server, d] == DEVICE:
+            fit += 1
+    if ask > DEVICE:
+        fit = fit * DEVICE // ask
+    return min(fit, wanted)
+
+
+@kernel
+def _least_sufficient(free: I64, server: int, first: int, ask: int, taken: I64, row: int) -> int:
+    """Return the device with the least free that holds a share, ties to the lowest number; -1 for none."""
+    best = -1
+    for d in range(taken.shape[1]):
+        left = free[server, first + d] - taken[row, d]
+        if left >= ask and (best < 0 or left < free[server, first + best] - taken[row, best]):
+            best = d
+    return best
+
+
+@kernel
+def _first_whole(free: I64, server: int, first: int, taken: I64, row: int) -> int:
+    """Return the lowest device that is wholly free, -1 for none."""
+    for d in range(taken.shape[1]):
+        if free[server, first + d] - taken[row, d] == DEVICE:
+            return d
+    return -1
+
+
+@outlined
+def choose_devices(free: I64, server: int, first: int, ask: int, tasks: int, taken: I64, row: int) -> bool:
+    """Give tasks, one after another, devices of a server; return whether all found theirs; O(tasks x D).
+
+    Parameters
+    ----------
+    free : (S, R + D) quanta without the row; not changed
+    first : R, column of the first device
+    ask : milli-GPU of a task; 0 takes no device
+    taken : (rows, D); its ``row`` is set to the milli-GPU that all tasks take of each device
+    """
+    for d in range(taken.shape[1]):
+        taken[row, d] = 0
+    for _ in range(tasks):
+        left = ask
+        while left > 0:
+            if ask < DEVICE:
+                device = _least_sufficient(free, server, first, ask, taken, row)
+            else:
+                device = _first_whole(free, server, first, taken, row)
+            if device < 0:
+                return False
+            taken[row, device] += min(ask, DEVICE)
+            left -= DEVICE
+    return True
