@@ -94,7 +94,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
         started_before_creation=(pl.col("wait_s") < 0).sum(),
         running_with_a_deletion_time=(pl.col("status") == "Running").sum(),
         pods_with_a_share_of_a_gpu=(pl.col("num_gpus") % 1 > 0).sum(),
-        pods_that_ask_for_gpu_models=pl.col("gpu_spec").is_not_null().sum(),
+        pods_that_name_gpu_types=pl.col("gpu_types").is_not_null().sum(),
         **pending,
     )
     notes = counts.collect(engine="streaming").row(0, named=True)
@@ -139,7 +139,7 @@ def _query(source: TableSource, keep_pending: bool) -> pl.LazyFrame:
         attempts=pl.lit(1, pl.Int64),
         cpu_per_task=pl.col("cpu_milli") / MILLI,
         memory_gib_per_task=pl.col("memory_mib") / 1024,
-        gpu_spec=_text("gpu_spec") if "gpu_spec" in found else pl.lit(None, pl.String),
+        gpu_types=_text("gpu_spec") if "gpu_spec" in found else pl.lit(None, pl.String),
         never_started=never_started,
         reason=pl.coalesce("fault", *_reasons(found, never_started, keep_pending)),
     )
@@ -180,7 +180,7 @@ def _ignored(pods: Sequence[TableSource]) -> list[str]:
 
 FORMAT = TraceFormat(
     name="gpu-pods",
-    version="2",
+    version="3",
     source="Alibaba, cluster-trace-gpu-v2023",
     files="CSV lists of pods, and of nodes for --cluster-out",
     page="docs/traces/gpu-pods.md",

@@ -112,8 +112,9 @@ def test_what_is_odd_and_kept_is_noted(trace: Trace) -> None:
         "started_before_creation": 1,
         "running_with_a_deletion_time": 1,
         "pods_with_a_share_of_a_gpu": 0,
-        "pods_that_ask_for_gpu_models": 1,
+        "pods_that_name_gpu_types": 1,
     }
+    assert frame["gpu_types"].to_list() == ["V100M16|V100M32", None, None, None]
     assert dict(frame.select("job_id", "duration_s").iter_rows()) == {"a": 10, "b": 0, "c": 11, "d": 10}
     assert frame.filter(pl.col("job_id") == "c")["wait_s"].to_list() == [None]
 
