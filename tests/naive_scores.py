@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -158,3 +159,22 @@ def typical_tasks(tasks: list[Task], percent: int = 95) -> Typical:
     assert all(a < b for a, b in pairwise(sums))
     share = [(n / len(tasks)) / (sums[taken] / len(tasks)) for n in counts[:taken]]
     return [(Task(c, 0, m, k, types), s) for (c, m, k, types), s in zip(ordered, share, strict=False)]
+
+
+def random_world(seed: int) -> tuple[list[Server], list[Task]]:
+    """4 servers with up to 4 devices, 12 tasks of which some are equal, some of which name types."""
+    draw = random.Random(seed)
+    servers = [
+        Server(draw.choice([8000, 16000, 32000]), draw.choice([64, 256]), [1000] * draw.randint(0, 4), kind)
+        for kind in draw.choices(["A", "B", "C"], k=4)
+    ]
+    kinds = [
+        Task(
+            draw.choice([500, 1000, 3152, 6000]),
+            draw.choice([8, 32]),
+            *draw.choice([(0, 0), (230, 1), (500, 1), (810, 1), (1000, 1), (1000, 2)]),
+            draw.choice(["", "", "A", "A|B", "B|A"]),
+        )
+        for _ in range(8)
+    ]
+    return servers, draw.choices(kinds, k=12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,19 +11,15 @@ import numpy as np
 import polars as pl
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import F64, I64, Bool
+from ray_sim.kernels.core.arrays import F64, I64, ScoreBook, Scoring, new_score_book
 from ray_sim.kernels.core.fragmentation import fragments, new_target, typical_tasks
 from ray_sim.kernels.core.server_scores import (
+    FGD,
     RANDOM,
     SCORED_RULES,
     Ask,
-    ScoreBook,
-    Scoring,
-    Servers,
     choose_device,
     choose_server,
-    new_score_book,
-    tag_of,
     take_devices,
 )
 from ray_sim.kernels.planning.random_bits import substate
@@ -46,7 +43,7 @@ class Pods:
     task: I64
     types: list[str]
     class_types: list[str]
-    """Text of the types of each class."""
+    """Text of the types of each class; empty without GPUs."""
 
     @classmethod
     def of(cls, frame: pl.DataFrame) -> Pods:
@@ -59,7 +56,8 @@ class Pods:
         groups = frame.select(columns).unique(maintain_order=True).with_row_index("task")
         task = frame.join(groups, on=columns, how="left", maintain_order="left")["task"]
         cpu, memory, gpu, gpus = (_whole(frame, name) for name in columns[:4])
-        task_types = frame["types"].to_list(), groups["types"].to_list()
+        of_class = groups.select(pl.when(pl.col("num_gpu") > 0).then("types").otherwise(pl.lit("")))
+        task_types = frame["types"].to_list(), of_class.to_series().to_list()
         return cls(cpu, memory, gpu, gpus, task.to_numpy().astype(np.int64), *task_types)
 
     @property
@@ -113,67 +111,76 @@ class Replayed:
     frag: F64
     classes: F64
     """(7,) free GPU milli by class at the end."""
-    free: Servers
+    cpu: I64
+    """(S,) free."""
+    device_free: I64
+    """(S, 8)."""
 
 
 def replay(pods: Pods, order: list[int], cluster: Cluster, rule: str, seed: int = 0) -> Replayed:
     """Place or reject each pod in turn."""
     kinds = sorted({model or "" for model in cluster.model})
     n, rows = len(cluster.cpu), np.array(order)
-    target = new_target(typical_tasks(pods.typical), [kind or None for kind in kinds])
+    target = new_target(typical_tasks(Counter(pods.typical)), [kind or None for kind in kinds])
     kind = np.array([kinds.index(model or "") for model in cluster.model])
-    scoring = Scoring(int(cluster.cpu.max()), int(1000 * cluster.gpus.max()), cluster.gpus, kind, target)
+    most = np.array([cluster.cpu.max(), 1000 * cluster.gpus.max()])
+    scoring = Scoring(np.array([1, 0]), most, cluster.gpus, kind, target)
     pools = [
         np.array([i for i in range(n) if not types or cluster.model[i] in types.split("|")], dtype=np.int64)
         for types in pods.class_types
     ]
     ptr = np.cumsum([0, *map(len, pools)])
-    device = np.where(np.arange(DEVICES) < cluster.gpus[:, None], 1000, 0)
-    free = Servers(cluster.cpu.copy(), cluster.memory.copy(), device, np.zeros((n, TAGS), dtype=np.int64))
-    book = new_score_book(n, DEVICES, TAGS)
+    book = new_score_book(scoring, columns=3, tags=TAGS)
+    book.cpu[:] = cluster.cpu
+    book.device[:] = np.where(np.arange(DEVICES) < cluster.gpus[:, None], 1000, 0)
     placed, on, frag = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64), np.empty(len(rows))
     asks = tuple(column[rows] for column in (pods.task, pods.cpu, pods.memory, pods.gpu, pods.gpus))
     state = Streams(seed).states("placement", np.zeros(1, dtype=np.int64))[0]
-    each, there = np.empty(n), np.ones(n, dtype=np.bool_)
-    number, servers = SCORED_RULES.index(rule), np.concatenate(pools)
-    _replay(number, scoring, free, servers, ptr, there, asks, state, book, each, placed, on, frag)
+    number, servers, memory, each = (
+        FGD + SCORED_RULES.index(rule),
+        np.concatenate(pools),
+        cluster.memory.copy(),
+        np.empty(n),
+    )
+    _replay(number, scoring, book, memory, servers, ptr, asks, state, each, placed, on, frag)
     asked = (pods.gpu * pods.gpus)[rows]
     classes, total = np.zeros(7), np.zeros(7)
     for i in range(n):
-        fragments(target, free.cpu[i], free.device[i], kind[i], classes)
+        fragments(target, book.cpu[i], book.device[i], kind[i], classes)
         total += classes
-    return Replayed(
-        placed, on, np.cumsum(asked) * 1.0, np.cumsum(asked * (placed >= 0)) * 1.0, frag, total, free
-    )
+    arrived, used = np.cumsum(asked) * 1.0, np.cumsum(asked * (placed >= 0)) * 1.0
+    return Replayed(placed, on, arrived, used, frag, total, book.cpu, book.device)
 
 
 @kernel
 def _replay(
-    rule: int, scoring: Scoring, free: Servers, pools: I64, ptr: I64, there: Bool,
-    asks: tuple[I64, I64, I64, I64, I64], state: np.uint64, book: ScoreBook, each: F64,
-    placed: I64, on: I64, frag: F64,
+    rule: int, scoring: Scoring, book: ScoreBook, memory: I64, pools: I64, ptr: I64,
+    asks: tuple[I64, I64, I64, I64, I64], state: np.uint64, each: F64, placed: I64, on: I64, frag: F64,
 ) -> None:  # fmt: skip
     total = 0.0
-    for i in range(len(there)):
-        each[i] = fragments(scoring.target, free.cpu[i], free.device[i], scoring.kind[i], book.classes)
+    for i in range(len(memory)):
+        each[i] = fragments(scoring.target, book.cpu[i], book.device[i], scoring.kind[i], book.classes)
         total += each[i]
     for at in range(len(placed)):
-        ask = Ask(asks[0][at], asks[1][at], asks[2][at], asks[3][at], asks[4][at])
-        pool = (
-            pools[ptr[ask.task] : ptr[ask.task + 1]] if ask.gpus > 0 else pools[ptr[0] : ptr[0] + len(there)]
-        )
+        ask, asked_memory = Ask(asks[0][at], asks[1][at], asks[3][at], asks[4][at]), asks[2][at]
+        pool = pools[ptr[ask.task] : ptr[ask.task + 1]]
+        for i in pool:
+            enough = 0
+            for d in range(DEVICES):
+                enough += book.device[i, d] >= ask.gpu
+            book.holds[i] = enough >= ask.gpus and book.cpu[i] >= ask.cpu and memory[i] >= asked_memory
         draw = substate(state, at) if rule == RANDOM else state
-        server = choose_server(rule, scoring, free, pool, there, ask, draw, book)
+        server = choose_server(rule, scoring, pool, ask, draw, book)
         placed[at], on[at] = server, -1
         if server >= 0:
-            on[at] = choose_device(rule, scoring, free, server, ask, draw, book)
-            take_devices(free.device[server], ask.gpu, ask.gpus, on[at])
-            free.cpu[server] -= ask.cpu
-            free.memory[server] -= ask.memory
+            on[at] = choose_device(rule, scoring, server, ask, draw, book)
+            take_devices(book.device[server], ask.gpu, ask.gpus, on[at])
+            book.cpu[server] -= ask.cpu
+            memory[server] -= asked_memory
             if ask.gpus > 0:
-                free.tags[server, tag_of(ask.gpu, ask.gpus)] += 1
+                book.tags[server, 0 if ask.gpu < 1000 else ask.gpus] += 1
             total -= each[server]
-            cpu, device = free.cpu[server], free.device[server]
+            cpu, device = book.cpu[server], book.device[server]
             each[server] = fragments(scoring.target, cpu, device, scoring.kind[server], book.classes)
             total += each[server]
         frag[at] = total

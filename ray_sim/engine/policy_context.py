@@ -15,6 +15,7 @@ from ray_sim.engine.visible_columns import JobColumns
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.cluster import Cluster
+from ray_sim.model.streams import Streams
 from ray_sim.model.units import BoolArray, IntArray
 
 
@@ -72,9 +73,24 @@ class PolicyContext:
         member[number, arrays.pool_servers] = True
         return read_only(member)
 
-    def service(self, placement: str, *, backfill: bool = False, preemptive: bool = False) -> JobQueue:
+    def service(
+        self,
+        placement: str,
+        *,
+        backfill: bool = False,
+        preemptive: bool = False,
+        reject: bool = False,
+        streams: Streams | None = None,
+    ) -> JobQueue:
         """A queue of waiting jobs that is served by key, see `ray_sim.engine.job_queue.JobQueue`."""
-        return JobQueue(self._world, placement, backfill=backfill, preemptive=preemptive)
+        return JobQueue(
+            self._world,
+            placement,
+            backfill=backfill,
+            preemptive=preemptive,
+            reject=reject,
+            streams=streams,
+        )
 
     def gang_gpus(self) -> IntArray:
         """(J,) milli-GPU of each whole gang, at least 1."""

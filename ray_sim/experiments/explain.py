@@ -17,7 +17,7 @@ from ray_sim.experiments.results.stored_runs import read_run_manifest
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, WorkloadSpec
 from ray_sim.experiments.source_digest import imported_sha256
-from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.kernels.core.placement import QUEUE_RULES
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.parameters import resolve
 from ray_sim.model.result import RunResult
@@ -123,7 +123,7 @@ def _declared(scenario: Scenario, source_sha256: object) -> dict[str, object]:
     if imported_sha256(type(policy)) != source_sha256:
         return {}
     values = resolve(scenario.policy, policy.parameters, scenario.params)
-    others = {each.name for each in policy.parameters if not set(each.choices) <= set(RULE_NAMES)}
+    others = {each.name for each in policy.parameters if not set(each.choices) <= set(QUEUE_RULES)}
     return {name: value for name, value in values.items() if name != "placement" or name not in others}
 
 

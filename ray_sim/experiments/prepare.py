@@ -198,8 +198,9 @@ def realise(spec: WorkloadSpec, seed: int, base: Base, offer: Offer) -> Replayed
         jobs = base.frame if spec.synth is None else _drawn(spec.synth, seed, base)
         assert jobs is not None, "a workload without `synth` has a `path`"
         frame, tally = realise_frame(jobs, spec.realisation, seed, base.made)
-        servers = None
+        servers, listed = None, None
         if spec.stream is not None:
+            listed = frame_to_table(frame, offer.resources)
             rows, servers = _arrivals(spec.stream, frame, seed, base, offer)
             frame = stream_jobs(frame, rows)
             tally = replace(tally, replayed=frame.height)
@@ -208,7 +209,7 @@ def realise(spec: WorkloadSpec, seed: int, base: Base, offer: Offer) -> Replayed
             tally = replace(tally, infeasible=infeasible, replayed=frame.height)
     except InvalidInputError as error:
         raise InvalidWorkloadError(f"{spec.path or spec.label}: {error}") from error
-    return Replayed(frame_to_table(frame, offer.resources), tally, servers)
+    return Replayed(replace(frame_to_table(frame, offer.resources), listed=listed), tally, servers)
 
 
 def _arrivals(spec: StreamSpec, frame: pl.DataFrame, seed: int, base: Base, offer: Offer) -> ArrivalOrder:

@@ -7,15 +7,13 @@ CPU is in milli-cores, GPU in thousandths of a device.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from ray_sim.kernels.compile import kernel, outlined
-from ray_sim.kernels.core.arrays import F64, I64, Bool
+from ray_sim.kernels.core.arrays import F64, I64, Target
 
 COVERED_PERCENT = 95
 """Share of the tasks that the target covers, at least."""
@@ -40,14 +38,15 @@ class TypicalTask:
     share: float
 
 
-def typical_tasks(tasks: Iterable[tuple[int, int, int, str]]) -> list[TypicalTask]:
+def typical_tasks(groups: Mapping[tuple[int, int, int, str], int]) -> list[TypicalTask]:
     """The most frequent demands (cpu, gpu, gpus, types), until they cover `COVERED_PERCENT` of the tasks.
+
+    ``groups`` has the number of tasks of each demand.
 
     Groups are ordered by count, then by demand, largest first. Types are compared as text: lists that name
     the same types in another order are different groups.
     """
-    groups = Counter(tasks)
-    total, covered, taken = groups.total(), 0, []
+    total, covered, taken = sum(groups.values()), 0, []
     for demand, count in sorted(groups.items(), key=lambda group: (group[1], group[0]), reverse=True):
         if covered * 100 >= total * COVERED_PERCENT:
             break
@@ -55,18 +54,6 @@ def typical_tasks(tasks: Iterable[tuple[int, int, int, str]]) -> list[TypicalTas
         taken.append((demand, count))
     # Two divisions, as published: where the rule `fgd` changes no class, the last bit of a sum decides.
     return [TypicalTask(*demand, share=(count / total) / (covered / total)) for demand, count in taken]
-
-
-class Target(NamedTuple):
-    """Typical tasks as arrays: G tasks, T types of servers."""
-
-    cpu: I64
-    gpu: I64
-    gpus: I64
-    share: F64
-    """(G,) each."""
-    accepts: Bool
-    """(G, T) whether the task runs on servers of a type."""
 
 
 def new_target(tasks: Sequence[TypicalTask], server_types: Sequence[str | None]) -> Target:

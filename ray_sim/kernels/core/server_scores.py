@@ -4,8 +4,8 @@ The six rules that Q. Weng et al., Beware of Fragmentation, USENIX ATC 2023, com
 simulator computes them. Ties go to the lowest server index. Call `choose_server`, then `choose_device` on
 that server. CPU is in milli-cores, GPU in thousandths of a device (milli).
 
-S is the number of servers, D of devices of the largest server, T of server types, K of tags. A task asks for
-``gpu`` milli on each of ``gpus`` devices: a share of one, or whole ones.
+S is the number of servers, D of devices of the largest server. A task asks for ``gpu`` milli on each of
+``gpus`` devices: a share of one, or whole ones.
 """
 
 from __future__ import annotations
@@ -16,18 +16,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ray_sim.kernels.compile import kernel, outlined
-from ray_sim.kernels.core.arrays import F64, I64, Bool
-from ray_sim.kernels.core.fragmentation import FRAGMENT_CLASSES, Target, fits_devices, fragments
+from ray_sim.kernels.core.arrays import I64, SCORE_ROWS, ScoreBook, Scoring
+from ray_sim.kernels.core.devices import DEVICE
+from ray_sim.kernels.core.fragmentation import fragments
 from ray_sim.kernels.planning.random_bits import substate, uniform
 
-DEVICE = 1000
-"""Milli of a device."""
-
-FGD, BEST_FIT, DOT_PRODUCT, GPU_PACKING, GPU_CLUSTERING, RANDOM = range(6)
+FGD, BEST_FIT, DOT_PRODUCT, GPU_PACKING, GPU_CLUSTERING, RANDOM = range(5, 11)
+"""Numbers that follow those of the rules of `ray_sim.kernels.core.placement`."""
 SCORED_RULES = ("fgd", "best_fit", "dot_product", "gpu_packing", "gpu_clustering", "random")
-
-ROWS = 1024
-"""Classes of tasks whose scores are kept at a time."""
 
 
 class Ask(NamedTuple):
@@ -36,93 +32,9 @@ class Ask(NamedTuple):
     task: int
     """Number of its class: equal demands have equal numbers."""
     cpu: int
-    memory: int
     gpu: int
     """Milli of each device."""
     gpus: int
-
-
-class Servers(NamedTuple):
-    """What is free on servers, and what their tasks are."""
-
-    cpu: I64
-    memory: I64
-    """(S,) free."""
-    device: I64
-    """(S, D) free milli; 0 beyond the devices of a server."""
-    tags: I64
-    """(S, K) running tasks with a share (0) or with k GPUs (k)."""
-
-
-class Scoring(NamedTuple):
-    """Constants of the scores of a cluster."""
-
-    most_cpu: int
-    most_gpu: int
-    """CPU and GPU milli of the largest server, at least 1."""
-    gpus: I64
-    """(S,) devices of a server."""
-    kind: I64
-    """(S,) type of a server, a column of the target's ``accepts``."""
-    target: Target
-
-
-class ScoreBook(NamedTuple):
-    """Scores that hold as long as their server does not change, and work space.
-
-    A change is found by comparing what is free with what was seen, so the book needs no notice of changes
-    and serves amounts that a rule only supposes to be free.
-    """
-
-    seen: I64
-    """(S, 1 + D + K) CPU, devices and tags of a server when it was last looked at."""
-    stamp: I64
-    """(S,) number of that state, from 1."""
-    clock: I64
-    """(1,) states numbered so far."""
-    before: F64
-    """(S,) fragments of the server in that state."""
-    owner: I64
-    """(ROWS,) class of tasks that a row belongs to; -1 for none."""
-    scored: I64
-    """(ROWS, S) stamp of the state that a score is of."""
-    score: I64
-    """(ROWS, S)."""
-    classes: F64
-    """(7,) work space of `fragments`."""
-    trial: I64
-    """(D,) work space: devices with one more task."""
-
-
-def new_score_book(servers: int, devices: int, tags: int) -> ScoreBook:
-    """Return an empty book."""
-    return ScoreBook(
-        seen=np.full((servers, 1 + devices + tags), -1, dtype=np.int64),
-        stamp=np.zeros(servers, dtype=np.int64),
-        clock=np.zeros(1, dtype=np.int64),
-        before=np.zeros(servers),
-        owner=np.full(ROWS, -1, dtype=np.int64),
-        scored=np.zeros((ROWS, servers), dtype=np.int64),
-        score=np.zeros((ROWS, servers), dtype=np.int64),
-        classes=np.zeros(len(FRAGMENT_CLASSES)),
-        trial=np.zeros(devices, dtype=np.int64),
-    )
-
-
-@kernel
-def tag_of(gpu: int, gpus: int) -> int:
-    """Return the tag of a task with GPUs: 0 for a share, else their number."""
-    return 0 if gpu < DEVICE else gpus
-
-
-@kernel
-def fits(servers: Servers, server: int, ask: Ask) -> bool:
-    """Whether CPU, memory and devices of a server hold the task."""
-    return (
-        servers.cpu[server] >= ask.cpu
-        and servers.memory[server] >= ask.memory
-        and fits_devices(servers.device[server], ask.gpu, ask.gpus)
-    )
 
 
 @kernel
@@ -141,15 +53,15 @@ def take_devices(device: I64, gpu: int, gpus: int, chosen: int) -> None:
 @kernel
 def _best_fit(scoring: Scoring, cpu: int, gpu: int, ask: Ask) -> int:
     """Score of the least free capacity after the task; ``cpu`` and ``gpu`` are free before it."""
-    left = 0.5 * (cpu - ask.cpu) / scoring.most_cpu + 0.5 * (gpu - ask.gpu * ask.gpus) / scoring.most_gpu
+    left = 0.5 * (cpu - ask.cpu) / scoring.most[0] + 0.5 * (gpu - ask.gpu * ask.gpus) / scoring.most[1]
     return int(100.0 * (1.0 - left))
 
 
 @kernel
 def _dot_product(scoring: Scoring, cpu: int, gpu: int, ask: Ask) -> int:
     """Score of the least product of free and asked capacity."""
-    of_cpu = (cpu / scoring.most_cpu) * (ask.cpu / scoring.most_cpu)
-    of_gpu = (gpu / scoring.most_gpu) * (ask.gpu * ask.gpus / scoring.most_gpu)
+    of_cpu = (cpu / scoring.most[0]) * (ask.cpu / scoring.most[0])
+    of_gpu = (gpu / scoring.most[1]) * (ask.gpu * ask.gpus / scoring.most[1])
     return int(100.0 * (1.0 - (of_cpu + of_gpu) / 2.0))
 
 
@@ -186,73 +98,69 @@ def _gpu_clustering(scoring: Scoring, tags: I64, gpu: int, ask: Ask) -> int:
     """Score that prefers servers whose tasks ask for as many GPUs; ``gpu`` is free before the task."""
     if ask.gpus == 0:
         return 0
-    base = 25 * (scoring.most_gpu - gpu) // scoring.most_gpu
+    base = 25 * (scoring.most[1] - gpu) // scoring.most[1]
     kinds = 0
     for tag in range(len(tags)):
         kinds += tags[tag] > 0
     if kinds == 0:
         return base + 25
-    if tags[tag_of(ask.gpu, ask.gpus)] == 0:
+    if tags[0 if ask.gpu < DEVICE else ask.gpus] == 0:
         return base
     return base + (75 if kinds == 1 else 50)
 
 
 @outlined
-def _fgd_with(
-    scoring: Scoring, servers: Servers, server: int, before: float, ask: Ask, chosen: int, book: ScoreBook
-) -> int:
+def _fgd_with(scoring: Scoring, server: int, ask: Ask, chosen: int, book: ScoreBook) -> int:
     """Score of the least growth of fragments, with a share on the chosen device."""
     for d in range(len(book.trial)):
-        book.trial[d] = servers.device[server, d]
+        book.trial[d] = book.device[server, d]
     take_devices(book.trial, ask.gpu, ask.gpus, chosen)
-    cpu, kind = servers.cpu[server] - ask.cpu, scoring.kind[server]
+    cpu, kind = book.cpu[server] - ask.cpu, scoring.kind[server]
     after = fragments(scoring.target, cpu, book.trial, kind, book.classes)
-    return int(100.0 / (1.0 + math.exp(-(before - after) / 1000.0)))
+    return int(100.0 / (1.0 + math.exp(-(book.before[server] - after) / 1000.0)))
 
 
 @kernel
-def _fgd_device(
-    scoring: Scoring, servers: Servers, server: int, before: float, ask: Ask, book: ScoreBook
-) -> int:
+def _fgd_device(scoring: Scoring, server: int, ask: Ask, book: ScoreBook) -> int:
     """Return the first device on which a share gets the largest score."""
-    device = servers.device[server]
+    device = book.device[server]
     best, best_score = -1, -1
     for d in range(len(device)):
         tried = device[d] < ask.gpu
         for earlier in range(d):
             tried = tried or device[earlier] == device[d]  # the score depends on what is free only
         if not tried:
-            score = _fgd_with(scoring, servers, server, before, ask, d, book)
+            score = _fgd_with(scoring, server, ask, d, book)
             if score > best_score:
                 best, best_score = d, score
     return best
 
 
 @kernel
-def _fgd(scoring: Scoring, servers: Servers, server: int, ask: Ask, book: ScoreBook) -> int:
+def _fgd(scoring: Scoring, server: int, ask: Ask, book: ScoreBook) -> int:
     """Score of the least growth of fragments."""
-    before, chosen = book.before[server], -1
+    chosen = -1
     if 0 < ask.gpu < DEVICE:
-        chosen = _fgd_device(scoring, servers, server, before, ask, book)
-    return _fgd_with(scoring, servers, server, before, ask, chosen, book)
+        chosen = _fgd_device(scoring, server, ask, book)
+    return _fgd_with(scoring, server, ask, chosen, book)
 
 
 @kernel
-def _score(rule: int, scoring: Scoring, servers: Servers, server: int, ask: Ask, book: ScoreBook) -> int:
+def _score(rule: int, scoring: Scoring, server: int, ask: Ask, book: ScoreBook) -> int:
     """Integer score of a task by a rule other than `random` on a server that holds it."""
-    device = servers.device[server]
+    device = book.device[server]
     if rule == FGD:
-        return _fgd(scoring, servers, server, ask, book)
+        return _fgd(scoring, server, ask, book)
     if rule == GPU_PACKING:
         return _gpu_packing(device, scoring.gpus[server], ask)
     gpu = 0
     for d in range(len(device)):
         gpu += device[d]
     if rule == BEST_FIT:
-        return _best_fit(scoring, servers.cpu[server], gpu, ask)
+        return _best_fit(scoring, book.cpu[server], gpu, ask)
     if rule == DOT_PRODUCT:
-        return _dot_product(scoring, servers.cpu[server], gpu, ask)
-    return _gpu_clustering(scoring, servers.tags[server], gpu, ask)
+        return _dot_product(scoring, book.cpu[server], gpu, ask)
+    return _gpu_clustering(scoring, book.tags[server], gpu, ask)
 
 
 @kernel
@@ -264,10 +172,10 @@ def _note(seen: I64, at: int, value: int) -> bool:
 
 
 @kernel
-def _look(rule: int, scoring: Scoring, servers: Servers, server: int, book: ScoreBook) -> None:
+def _look(rule: int, scoring: Scoring, server: int, book: ScoreBook) -> None:
     """Give the server's state a new number if it has changed since the last look."""
-    seen, device, tags = book.seen[server], servers.device[server], servers.tags[server]
-    changed = _note(seen, 0, servers.cpu[server])
+    seen, device, tags = book.seen[server], book.device[server], book.tags[server]
+    changed = _note(seen, 0, book.cpu[server])
     for d in range(len(device)):
         changed |= _note(seen, 1 + d, device[d])
     for k in range(len(tags)):
@@ -278,13 +186,13 @@ def _look(rule: int, scoring: Scoring, servers: Servers, server: int, book: Scor
     book.stamp[server] = book.clock[0]
     if rule == FGD:
         kind = scoring.kind[server]
-        book.before[server] = fragments(scoring.target, servers.cpu[server], device, kind, book.classes)
+        book.before[server] = fragments(scoring.target, book.cpu[server], device, kind, book.classes)
 
 
 @kernel
 def _row_of(book: ScoreBook, task: int) -> int:
     """Return the row with the scores of a class of tasks, emptied if it was another's."""
-    row = task % ROWS
+    row = task % SCORE_ROWS
     if book.owner[row] != task:
         book.owner[row] = task
         book.scored[row, :] = 0
@@ -292,50 +200,41 @@ def _row_of(book: ScoreBook, task: int) -> int:
 
 
 @outlined
-def choose_server(
-    rule: int,
-    scoring: Scoring,
-    servers: Servers,
-    pool: I64,
-    there: Bool,
-    ask: Ask,
-    state: np.uint64,
-    book: ScoreBook,
-) -> int:
-    """Return the server of the largest score in a pool, the first of equals; -1 if the task fits on none.
+def choose_server(rule: int, scoring: Scoring, pool: I64, ask: Ask, state: np.uint64, book: ScoreBook) -> int:
+    """Return the server of the largest score in a pool, the first of equals; -1 if none holds the task.
 
     O(S) where scores are known.
 
     Parameters
     ----------
-    pool : servers in index order that the task may use, by type and partition
-    there : (S,) servers that are there
+    pool : servers in index order that the task may use
     state : of a stream of random numbers; for `random` only
+    book : ``holds`` says which servers hold the task; ``cpu``, ``device`` and ``tags`` what these have
     """
     if rule == RANDOM:
-        return _random_server(servers, pool, there, ask, state)
+        return _random_server(pool, state, book)
     row, best, best_score = _row_of(book, ask.task), -1, -1
     for server in pool:
-        if not (there[server] and fits(servers, server, ask)):
+        if not book.holds[server]:
             continue
-        _look(rule, scoring, servers, server, book)
+        _look(rule, scoring, server, book)
         if book.scored[row, server] != book.stamp[server]:
             book.scored[row, server] = book.stamp[server]
-            book.score[row, server] = _score(rule, scoring, servers, server, ask, book)
+            book.score[row, server] = _score(rule, scoring, server, ask, book)
         if book.score[row, server] > best_score:
             best, best_score = server, book.score[row, server]
     return best
 
 
 @kernel
-def _random_server(servers: Servers, pool: I64, there: Bool, ask: Ask, state: np.uint64) -> int:
+def _random_server(pool: I64, state: np.uint64, book: ScoreBook) -> int:
     """Return one of the servers that hold the task, all equally likely; -1 if there is none."""
-    fitting = 0
+    holding = 0
     for server in pool:
-        fitting += there[server] and fits(servers, server, ask)
-    at = int(uniform(substate(state, 0)) * fitting)
+        holding += book.holds[server]
+    at = int(uniform(substate(state, 0)) * holding)
     for server in pool:
-        if there[server] and fits(servers, server, ask):
+        if book.holds[server]:
             if at == 0:
                 return server
             at -= 1
@@ -344,24 +243,18 @@ def _random_server(servers: Servers, pool: I64, there: Bool, ask: Ask, state: np
 
 @outlined
 def choose_device(
-    rule: int,
-    scoring: Scoring,
-    servers: Servers,
-    server: int,
-    ask: Ask,
-    state: np.uint64,
-    book: ScoreBook,
+    rule: int, scoring: Scoring, server: int, ask: Ask, state: np.uint64, book: ScoreBook
 ) -> int:
     """Return the device of a share on the server that was chosen for it; -1 for tasks without a share.
 
     The least sufficient free device, the first of equals; `fgd` takes the one of the largest score, `random`
     any that fits, equally likely.
     """
-    device = servers.device[server]
+    device = book.device[server]
     if ask.gpu == 0 or ask.gpu == DEVICE:
         return -1
     if rule == FGD:
-        return _fgd_device(scoring, servers, server, book.before[server], ask, book)
+        return _fgd_device(scoring, server, ask, book)
     fitting, best = 0, -1
     for d in range(len(device)):
         if device[d] >= ask.gpu:

@@ -26,8 +26,9 @@ from ray_sim.kernels.core.arrays import (
     WORKER,
     WorldArrays,
 )
-from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.kernels.core.placement import LOAD_BALANCE, RULE_NAMES
 from ray_sim.kernels.core.room_over_time import NO_RULE
+from ray_sim.kernels.core.server_scores import SCORED_RULES
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray
 from ray_sim.reports.submission_times import last_end_s
 
@@ -67,7 +68,12 @@ class RunFacts:
 
     @property
     def rule(self) -> int:
-        """Number of the placement rule; `NO_RULE` if the policy declares none of `RULE_NAMES`."""
+        """Number of the placement rule; `NO_RULE` if the policy declares none of `QUEUE_RULES`.
+
+        Rules that score servers find room where `load_balance` does: both go task by task.
+        """
+        if self.placement in SCORED_RULES:
+            return LOAD_BALANCE
         return RULE_NAMES.index(self.placement) if self.placement in RULE_NAMES else NO_RULE
 
     def eligible(self, job: int) -> BoolArray:

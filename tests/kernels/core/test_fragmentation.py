@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +81,7 @@ def test_only_lists_that_are_empty_accept_servers_without_a_type() -> None:
 def test_the_target_has_the_most_frequent_demands_up_to_95_percent() -> None:
     # 50 + 30 = 80 %, with 16 it is 96 %.
     rare = (1000, 0, 0, "")
-    typical = typical_tasks([rare] * 4 + [CPU] * 16 + [WHOLE] * 30 + [HALF] * 50)
+    typical = typical_tasks({rare: 4, CPU: 16, WHOLE: 30, HALF: 50})
     assert [(task.cpu, round(task.share, 4)) for task in typical] == [
         (4000, 0.5208), (8000, 0.3125), (2000, 0.1667),
     ]  # fmt: skip
@@ -88,7 +89,7 @@ def test_the_target_has_the_most_frequent_demands_up_to_95_percent() -> None:
 
 def test_of_equal_counts_the_larger_demand_is_first_and_types_are_texts() -> None:
     a, b = (1000, 1000, 1, "V100|T4"), (1000, 1000, 1, "T4|V100")
-    assert [(task.cpu, task.types) for task in typical_tasks([b, CPU, a])] == [
+    assert [(task.cpu, task.types) for task in typical_tasks({b: 1, CPU: 1, a: 1})] == [
         (2000, ""), (1000, "V100|T4"), (1000, "T4|V100"),
     ]  # fmt: skip
 
@@ -98,7 +99,7 @@ def test_the_published_lists_have_the_published_targets(
     shared_data: Path, name: str, groups: int, taken: int
 ) -> None:
     tasks = pod_list(shared_data / "data/fgd", name).typical
-    assert (len(set(tasks)), len(typical_tasks(tasks))) == (groups, taken)
+    assert (len(set(tasks)), len(typical_tasks(Counter(tasks)))) == (groups, taken)
 
 
 def test_fragments_are_those_of_the_authors_unit_tests(shared_data: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from pathlib import Path
 
@@ -10,21 +9,19 @@ import numpy as np
 import polars as pl
 import pytest
 
+from ray_sim.kernels.core.arrays import Scoring, new_score_book
 from ray_sim.kernels.core.fragmentation import TypicalTask, fragments, new_target
 from ray_sim.kernels.core.server_scores import (
+    FGD,
     SCORED_RULES,
     Ask,
-    Scoring,
-    Servers,
     choose_device,
     choose_server,
-    new_score_book,
-    tag_of,
     take_devices,
 )
 from ray_sim.model.streams import Streams
 from tests import naive_scores
-from tests.naive_scores import Scores, Server, Task
+from tests.naive_scores import Scores, Server, Task, random_world
 from tests.packed_pods import cluster_in_order, orders, pod_list, replay
 from tests.proofs import instances
 
@@ -41,47 +38,44 @@ class Kernels:
         tasks = [TypicalTask(task.cpu, task.gpu, task.gpus, task.types, share) for task, share in typical]
         self.kind = [each.kind for each in servers]
         self.scoring = Scoring(
-            most_cpu=most[0],
-            most_gpu=most[1],
+            column=np.array([1, 0]),
+            most=np.array(most),
             gpus=np.array([len(each.device) for each in servers]),
             kind=np.array([kinds.index(each.kind) for each in servers]),
             target=new_target(tasks, kinds),
         )
-        self.free = Servers(
-            cpu=np.array([each.cpu for each in servers]),
-            memory=np.array([each.memory for each in servers]),
-            device=np.array([each.device + [0] * (devices - len(each.device)) for each in servers]),
-            tags=np.array([[each.tags[tag] for tag in range(tags)] for each in servers]),
-        )
-        self.book = new_score_book(len(servers), devices, tags)
+        self.book = book = new_score_book(self.scoring, columns=3, tags=tags)
+        book.cpu[:] = [each.cpu for each in servers]
+        self.memory = [each.memory for each in servers]
+        book.device[:] = [each.device + [0] * (devices - len(each.device)) for each in servers]
+        book.tags[:] = [[each.tags[tag] for tag in range(tags)] for each in servers]
         self.classes: dict[Task, int] = {}
-
-    def ask(self, task: Task) -> Ask:
-        number = self.classes.setdefault(task, len(self.classes))
-        return Ask(number, task.cpu, task.memory, task.gpu, task.gpus)
 
     def best(self, rule: str, task: Task, draw: int = 0) -> tuple[int, int]:
         """Server and device; (-1, -1) where the task fits nowhere."""
         pool = [i for i, kind in enumerate(self.kind) if task.gpus == 0 or task.accepts(kind)]
+        for i in pool:
+            enough = (self.book.device[i] >= task.gpu).sum() >= task.gpus
+            fits = self.book.cpu[i] >= task.cpu and self.memory[i] >= task.memory
+            self.book.holds[i] = fits and enough
         state = Streams(draw).states("placement", np.zeros(1, dtype=np.int64))[0]
-        number, there, ask = SCORED_RULES.index(rule), np.ones(len(self.kind), dtype=np.bool_), self.ask(task)
-        server = choose_server(
-            number, self.scoring, self.free, np.array(pool, dtype=np.int64), there, ask, state, self.book
-        )
+        ask = Ask(self.classes.setdefault(task, len(self.classes)), task.cpu, task.gpu, task.gpus)
+        number, servers = FGD + SCORED_RULES.index(rule), np.array(pool, dtype=np.int64)
+        server = choose_server(number, self.scoring, servers, ask, state, self.book)
         if server < 0:
             return -1, -1
-        return server, choose_device(number, self.scoring, self.free, server, ask, state, self.book)
+        return server, choose_device(number, self.scoring, server, ask, state, self.book)
 
     def score(self, task: Task, server: int) -> int:
         """The score that the last choice found."""
         return int(self.book.score[self.classes[task], server])
 
     def place(self, task: Task, server: int, device: int) -> None:
-        take_devices(self.free.device[server], task.gpu, task.gpus, device)
-        self.free.cpu[server] -= task.cpu
-        self.free.memory[server] -= task.memory
+        take_devices(self.book.device[server], task.gpu, task.gpus, device)
+        self.book.cpu[server] -= task.cpu
+        self.memory[server] -= task.memory
         if task.gpus:
-            self.free.tags[server, tag_of(task.gpu, task.gpus)] += 1
+            self.book.tags[server, 0 if task.share_of_one else task.gpus] += 1
 
 
 @pytest.mark.parametrize(
@@ -148,30 +142,11 @@ def test_gpu_packing_scores_are_those_of_the_authors_unit_tests(shared_data: Pat
         assert kernels.score(task, 0) == row["expected"]
 
 
-def world(seed: int) -> tuple[list[Server], list[Task]]:
-    """4 servers with up to 4 devices, 12 tasks of which some are equal, some of which name types."""
-    draw = random.Random(seed)
-    servers = [
-        Server(draw.choice([8000, 16000, 32000]), draw.choice([64, 256]), [1000] * draw.randint(0, 4), kind)
-        for kind in draw.choices(["A", "B", "C"], k=4)
-    ]
-    kinds = [
-        Task(
-            draw.choice([500, 1000, 3152, 6000]),
-            draw.choice([8, 32]),
-            *draw.choice([(0, 0), (230, 1), (500, 1), (810, 1), (1000, 1), (1000, 2)]),
-            draw.choice(["", "", "A", "A|B", "B|A"]),
-        )
-        for _ in range(8)
-    ]
-    return servers, draw.choices(kinds, k=12)
-
-
 @pytest.mark.parametrize("rule", [rule for rule in SCORED_RULES if rule != "random"])
 def test_kernels_place_as_plain_python_does(rule: str) -> None:
     rejected = placed = 0
     for seed in range(instances(300)):
-        servers, tasks = world(seed)
+        servers, tasks = random_world(seed)
         typical = naive_scores.typical_tasks(tasks)
         most = max(each.cpu for each in servers), 1000 * max(1, *(len(each.device) for each in servers))
         naive, kernels = Scores(*most, typical), Kernels(servers, typical, most)
@@ -185,7 +160,7 @@ def test_kernels_place_as_plain_python_does(rule: str) -> None:
         found = [
             fragments(kernels.scoring.target, cpu, device, kind, np.zeros(7))
             for cpu, device, kind in zip(
-                kernels.free.cpu, kernels.free.device, kernels.scoring.kind, strict=True
+                kernels.book.cpu, kernels.book.device, kernels.scoring.kind, strict=True
             )
         ]
         assert found == pytest.approx([naive_scores.fragments(each, typical) for each in servers], abs=1e-9)
@@ -229,8 +204,8 @@ def test_the_run_of_fgd_ends_with_the_published_fragments(shared_data: Path) -> 
     cluster = cluster_in_order(folder, order["servers"])
     found = replay(pod_list(folder, "default"), order["pods"], cluster, "fgd")
     assert found.used[-1] == 5_919_410
-    assert cluster.cpu.sum() - found.free.cpu.sum() == 89_928_302
-    assert 6_212 - (found.free.device == 1000).sum() == 6_189
+    assert cluster.cpu.sum() - found.cpu.sum() == 89_928_302
+    assert 6_212 - (found.device_free == 1000).sum() == 6_189
     # q1, q2, q3, q4, xl, xr and without access, in thousands.
     expected = [138.43, 85.86, 1.23, 27.28, 6.06, 33.73, 0]
     np.testing.assert_array_equal((found.classes / 1000).round(2), expected)
