@@ -5,11 +5,19 @@ The curves of Q. Weng et al., Beware of Fragmentation, USENIX ATC 2023, which `r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ray_sim.model.units import FloatArray, IntArray
+
+SHARES = {
+    "alloc": "GPUs in use, % of all",
+    "frag_of_idle": "fragments, % of idle GPUs",
+    "frag_of_all": "fragments, % of all GPUs",
+}
+"""Titles of the fields of a curve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +32,15 @@ class PackingCurve:
     """Fragments, % of the GPU capacity that is idle; 0 where none is."""
     frag_of_all: FloatArray
     """Fragments, % of the cluster's GPU capacity."""
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Plain lists by name, for JSON."""
+        return {name: getattr(self, name).tolist() for name in ("load", *SHARES)}
+
+    def at(self, loads: Iterable[int]) -> list[tuple[float, ...]]:
+        """Load and the three percentages, at those of the loads that the curve reaches."""
+        reached = [load for load in loads if load < len(self.load)]
+        return [(load, *(round(float(getattr(self, name)[load]), 2) for name in SHARES)) for load in reached]
 
 
 def packing_curve(

@@ -27,7 +27,7 @@ def _ask(arrays: WorldArrays, job: int, role: int, out: Scratch) -> Ask:
 
 
 @kernel
-def _show(free: I64, server: int, resources: int, out: Scratch) -> None:
+def show_free(free: I64, server: int, resources: int, out: Scratch) -> None:
     """Write what is free on a server into the book; without devices all GPUs are free or taken as a whole."""
     book, column = out.book, out.scoring.column
     book.cpu[server] = free[server, column[CPU_COLUMN]] if column[CPU_COLUMN] >= 0 else 0
@@ -57,7 +57,7 @@ def _choose(
     for server in pool:
         book.holds[server] = there[server] and holds_all(free, server, demand, 1)
         if book.holds[server]:
-            _show(free, server, len(demand), out)
+            show_free(free, server, len(demand), out)
     state = substate(substate(substate(book.state[0], job), out.tries[job]), number)
     ask = _ask(arrays, job, role, out)
     server = choose_server(rule, out.scoring, pool, ask, state, book)
