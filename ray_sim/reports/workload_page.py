@@ -1,7 +1,7 @@
 """Charts of workloads by name: arrivals, run times, sizes and gaps between submissions.
 
-`ray_sim.experiments` puts those of one workload on the page of `ray-sim convert --html`, and those of two on that
-of `ray-sim info --compare A B -o FILE`.
+`ray_sim.experiments` puts those of one workload on the page of `ray-sim convert --html`, and those of two on
+that of `ray-sim info --compare A B -o FILE`.
 """
 
 from __future__ import annotations
