@@ -36,7 +36,7 @@ def convert(
             "--guess",
             callback=_lift,
             is_eager=True,
-            help="Guess the mapping of tables: no FORMAT, and -o only to keep the workload.",
+            help="Guess the mapping of tables: no FORMAT, and -o only to convert all rows.",
         ),
     ] = False,
     map_out: Annotated[
@@ -145,7 +145,7 @@ def _guess(
             print_text(f"DOUBT: {doubt}")
         for warning in report.warnings:
             say(f"warning: {warning}")
-        print_rows([("mapping", report.mapping), ("to convert", report.command)])
+        print_rows([("mapping", report.mapping), ("to convert all rows", report.command)])
         print_rows(report.workload.rows() if report.workload else [])
     if report.problem and out is not None:
         raise InvalidInputError(f"{report.problem}; then: {report.command}")

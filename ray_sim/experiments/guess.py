@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,8 +16,12 @@ from workloads.describe import Workload
 from workloads.files import is_signed, replacing, require_file, require_replaceable, signed
 from workloads.formats.guessing.guess import Guess, guess_mapping
 from workloads.formats.registry import presets
+from workloads.formats.tables import table
 from workloads.sources import Source, local_path
 from workloads.trace_format import ConvertOptions
+
+FIRST_ROWS = 1000
+"""Rows of each file by which a mapping is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +32,13 @@ class GuessReport:
     mapping: Path
     """The mapping file."""
     command: str
-    """Command that converts the tables with it."""
-    problem: str
-    """Why there is no workload, or why it is not kept; empty for nothing."""
-    workload: WorkloadInfo | None = None
+    """Command that converts all rows with it."""
+    workload: WorkloadInfo | None
     """None where nothing can be converted."""
-    warnings: Sequence[str] = ()
-    """Warnings of the conversion."""
+    warnings: Sequence[str]
+    """Warnings of the trial conversion."""
+    problem: str
+    """Why there is no workload, or not that of all rows; empty for nothing."""
 
     def to_dict(self) -> dict[str, object]:
         """Plain nested values, for JSON."""
@@ -56,11 +61,11 @@ class GuessReport:
 def guess_files(
     sources: Sequence[Source], out: Path | None, map_out: Path | None = None, time_zone: str | None = None
 ) -> GuessReport:
-    """Guess the mapping of tables of one kind, write it, and convert them by it.
+    """Guess the mapping of tables of one kind, write it, and convert them.
 
     Parameters
     ----------
-    out : file of the workload, kept if no number of it is in doubt; None to keep none
+    out : file of the workload, written if no number of it is in doubt; None to convert the first rows only
     map_out : the mapping file; None is named after the first source
 
     Raises
@@ -86,15 +91,27 @@ def guess_files(
         text = guess.proposal.text(f"{head}Settle each DOUBT, then: {command}")
         with replacing(mapping, is_signed) as temporary:
             temporary.write_bytes(signed(text.encode()))
-        if not problem and out is not None and guess.proposal.doubts(of_numbers=True):
+        if problem:
+            return GuessReport(guess, mapping, command, None, (), problem)
+        if out is not None and guess.proposal.doubts(of_numbers=True):
             problem, out = f"{out} is not written before the doubts are settled in {mapping}", None
-        report = GuessReport(guess, mapping, command, problem)
-        if guess.missing:
-            return report
         try:
-            trial = Path(folder) / "w.parquet"
-            made = convert("csv", paths, out or trial, options=ConvertOptions(mapping=mapping))
+            workload, warnings = _converted(paths, mapping, out, Path(folder))
         except InvalidWorkloadError as error:
-            return replace(report, problem=str(error).partition("; the rejected rows are in")[0])
-        workload = replace(Workload.read(made.out), path=str(out or "not kept"))
-    return replace(report, workload=describe_workload(workload), warnings=made.warnings)
+            why = str(error).partition("; the rejected rows are in")[0]
+            return GuessReport(guess, mapping, command, None, (), why)
+    return GuessReport(guess, mapping, command, workload, warnings, problem)
+
+
+def _converted(
+    paths: Sequence[Path], mapping: Path, out: Path | None, folder: Path
+) -> tuple[WorkloadInfo, tuple[str, ...]]:
+    """The workload of all rows, or of the first ones where it is not to be kept, and warnings."""
+    options = ConvertOptions(mapping=mapping)
+    if out is not None:
+        warnings = convert("csv", paths, out, options=options).warnings
+        return describe_workload(out), warnings
+    few = replace(table.FORMAT, read=partial(table.read, first=FIRST_ROWS))
+    report = convert(few, paths, folder / "first.parquet", options=options)
+    name = f"the first {FIRST_ROWS:,} rows of each file"
+    return describe_workload(replace(Workload.read(report.out), path=name)), report.warnings

@@ -103,6 +103,10 @@ class TableSource(ABC):
         """
 
     @abstractmethod
+    def head(self, count: int) -> TableSource:
+        """The first records only."""
+
+    @abstractmethod
     def texts(self, lines: pl.Series) -> pl.DataFrame:
         """Columns `line` and `text` (cut at `TEXT_LIMIT`) of the given lines."""
 
@@ -125,6 +129,8 @@ class TextSource(TableSource):
     """Begin of the lines that are no records."""
     quotes: bool = True
     """Whether quotes enclose a field with the delimiter in it."""
+    most: int | None = None
+    """Records that are read; None for all."""
 
     @property
     def other_separator(self) -> str:
@@ -167,6 +173,9 @@ class TextSource(TableSource):
             .with_columns(filled)
         )
 
+    def head(self, count: int) -> TextSource:
+        return replace(self, most=count)
+
     def texts(self, lines: pl.Series) -> pl.DataFrame:
         chosen = self._lines().filter(pl.col("line").is_in(lines.implode()))
         return collect_text(self.path, chosen.with_columns(pl.col("text").str.slice(0, TEXT_LIMIT)))
@@ -174,7 +183,8 @@ class TextSource(TableSource):
     def _lines(self) -> pl.LazyFrame:
         lines = pl.scan_lines(self.file, name="text", row_index_name="line", row_index_offset=1, glob=False)
         records = lines.slice(self.first_line - 1).with_columns(pl.col("line").cast(pl.Int64))
-        return records if self.comment is None else records.filter(~_is_comment(self.comment))
+        records = records if self.comment is None else records.filter(~_is_comment(self.comment))
+        return records if self.most is None else records.head(self.most)
 
 
 def _is_comment(begin: str) -> pl.Expr:

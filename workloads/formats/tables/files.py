@@ -132,6 +132,9 @@ class RecordSource(TableSource):
         fault = pl.when(broken).then(pl.lit("line_end_in_text"))
         return self.records.select(line=_NUMBER, fault=fault, **texts)
 
+    def head(self, count: int) -> RecordSource:
+        return replace(self, records=self.records.head(count))
+
     def texts(self, lines: pl.Series) -> pl.DataFrame:
         chosen = self.records.filter(pl.col(_NUMBER).is_in(lines.implode()))
         text = pl.struct(self.header).struct.json_encode().str.slice(0, TEXT_LIMIT)
@@ -171,6 +174,9 @@ class JoinedSource(TableSource):
                 "each record must have one row there"
             )
         return left.join(right.lazy(), on=list(keys), how="left", maintain_order="left").drop(keys)
+
+    def head(self, count: int) -> JoinedSource:
+        return replace(self, first=self.first.head(count))
 
     def texts(self, lines: pl.Series) -> pl.DataFrame:
         return self.first.texts(lines)

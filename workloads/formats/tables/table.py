@@ -45,6 +45,7 @@ def read(
     *,
     preset: Path | None = None,
     opened: Sequence[TableSource] | None = None,
+    first: int | None = None,
 ) -> Parsed:
     """Parse tables; without a column for them, job_id and trace_order are the row's number.
 
@@ -52,6 +53,7 @@ def read(
     ----------
     preset : mapping file in place of an option's
     opened : the tables of the paths, where they are no files
+    first : read this many records of each table; None for all
 
     Raises
     ------
@@ -59,6 +61,8 @@ def read(
     InvalidWorkloadError : a file is missing, unreadable, or without a required column
     """
     mapping, sources, nodes = _opened(paths, options, folder, preset, opened)
+    if first is not None:
+        sources = [source.head(first) for source in sources]
     cluster, node_warnings = _cluster_of(nodes, mapping, options, meter)
     for source in sources:
         _require(source, mapping)
