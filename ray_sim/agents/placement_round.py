@@ -107,7 +107,7 @@ class PlacementRound(Round):
             "free_shown": np.zeros((self._servers, resources), dtype=np.float32),
             "placement": np.zeros((self._servers, 2 * rows), dtype=np.float32),
             "hidden": np.zeros(2, dtype=np.float32),
-            "changes": new_changes(len(self._world.table), self._world.row_bound),
+            "changes": new_changes(len(self._world.table), self._world.row_bound, 0),
         }
         self._changes = handle(self._arrays["changes"])
         self._shown = ShownArrays(self.names, self._arrays, _FIELDS, scaled)

@@ -21,7 +21,7 @@ class QueueBoard(NamedTuple):
     unit: F64
     """(R,) value shown for one quantum."""
     free: I64
-    """(S, R) quanta that are left."""
+    """(S, R + D) quanta that are left, of resources and of devices."""
     queue: I64
     """(J,) jobs that wait, in order of job."""
     refused: I64
@@ -70,7 +70,7 @@ def show_queue(board: QueueBoard, rule: int, all_there: bool) -> bool:
     To wait is valid unless no job runs, all servers are there and a job fits.
     """
     arrays, rows, found = board.arrays, len(board.job), False
-    resources = board.free.shape[1]
+    resources = len(board.unit)
     for row in range(rows):
         job = board.queue[row] if row < board.tally[0] else -1
         fits = job >= 0 and place(rule, arrays, job, board.free, board.pool.there, board.scratch) > 0

@@ -29,7 +29,7 @@ from ray_sim.engine.decision import Decision
 from ray_sim.engine.order import never_fits
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
-from ray_sim.kernels.core.arrays import new_changes, new_scratch
+from ray_sim.kernels.core.arrays import devices, new_changes, new_scratch
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.core.queue_dispatch import order_changes
 from ray_sim.kernels.handle import handle
@@ -96,7 +96,7 @@ class QueueRound(Round):
             "scratch": new_scratch(self._world.arrays),
             "verdict": never_fits(self._world, settings.placement),
             "unit": units(world, scaled),
-            "free": np.zeros((servers, resources), dtype=np.int64),
+            "free": np.zeros_like(self._world.arrays.empty),
             "queue": np.empty(jobs, dtype=np.int64),
             "refused": np.empty(jobs, dtype=np.int64),
             "tally": np.zeros(3, dtype=np.int64),
@@ -107,7 +107,7 @@ class QueueRound(Round):
             "free_shown": np.zeros((servers, resources), dtype=np.float32),
             "waiting": np.zeros(1, dtype=np.float32),
             "running": np.zeros(1, dtype=np.float32),
-            "changes": new_changes(jobs, self._world.row_bound),
+            "changes": new_changes(jobs, self._world.row_bound, devices(self._world.arrays)),
         }
         self._changes = handle(self._arrays["changes"])
         self._shown = ShownArrays(self.names, self._arrays, _FIELDS, scaled)

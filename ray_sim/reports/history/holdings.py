@@ -25,7 +25,9 @@ from ray_sim.kernels.core.arrays import (
     STOP,
     WORKER,
     WorldArrays,
+    devices,
 )
+from ray_sim.kernels.core.devices import DEVICE, GPU
 from ray_sim.kernels.core.placement import LOAD_BALANCE, RULE_NAMES
 from ray_sim.kernels.core.room_over_time import NO_RULE
 from ray_sim.kernels.core.server_scores import SCORED_RULES
@@ -118,6 +120,8 @@ class History:
     server: IntArray
     role: IntArray
     count: IntArray
+    device: IntArray
+    """(n, D) tasks of a placement on each device; D is 0 where tasks share no GPU."""
     end_us: int
     """End of the run."""
 
@@ -159,6 +163,14 @@ class Holdings:
         role = np.where(self.role == CHUNK, WORKER, np.maximum(self.role, WORKER))
         return facts.amount(self.job, role, self.tasks)
 
+    def device_amounts(self, facts: RunFacts, history: History) -> IntArray:
+        """(n, D) milli-GPU that each stay takes of each device of its server."""
+        taken = np.zeros((len(self), devices(facts.arrays)), dtype=np.int64)
+        ask = np.minimum(facts.arrays.demand[self.job, WORKER, GPU], DEVICE)
+        seen = history.device[self.first, : taken.shape[1]]
+        taken[:, : seen.shape[1]] = seen * ask[:, None]
+        return taken
+
 
 def read_history(events: pl.DataFrame, jobs: pl.DataFrame, servers: tuple[str, ...]) -> History:
     """Turn the frames of a `RunResult` into arrays; servers are names by index."""
@@ -173,8 +185,19 @@ def read_history(events: pl.DataFrame, jobs: pl.DataFrame, servers: tuple[str, .
         server=_codes(events["server"], servers),
         role=_codes(events["role"], ROLE_NAMES),
         count=events["count"].fill_null(0).to_numpy().astype(np.int64),
+        device=_devices(events),
         end_us=max(ends),
     )
+
+
+def _devices(events: pl.DataFrame) -> IntArray:
+    """(n, D) how often each device stands in column ``devices``, as ``0-0-1``; D is 0 without the column."""
+    if "devices" not in events.columns:
+        return np.zeros((len(events), 0), dtype=np.int64)
+    numbers = events["devices"].fill_null("").str.extract_all(r"\d+").list.eval(pl.element().cast(pl.Int64))
+    most = int(numbers.list.max().max() or 0)  # type: ignore[arg-type]
+    found = [numbers.list.count_matches(d).to_numpy() for d in range(most + 1)]
+    return np.stack(found, axis=1).astype(np.int64)
 
 
 def whole_us(seconds: pl.Series) -> IntArray:
@@ -245,13 +268,17 @@ class FreeCapacity:
     server: IntArray
     free: IntArray
     """(n, R); below 0 for workers of chunks in a cloud, which has no slots for them."""
+    devices: IntArray
+    """(n, D) free milli-GPU of each device; D is 0 where tasks share no GPU."""
     there: BoolArray
     """(n,) whether the server is available."""
 
     def of(self, servers: BoolArray) -> FreeCapacity:
         """The rows of these servers, (S,)."""
         kept = servers[self.server]
-        return FreeCapacity(self.time_us[kept], self.server[kept], self.free[kept], self.there[kept])
+        return FreeCapacity(
+            self.time_us[kept], self.server[kept], self.free[kept], self.devices[kept], self.there[kept]
+        )
 
     def at(self, time_us: int) -> IntArray:
         """(S, R) free quanta after all events of this instant; only servers that have rows."""
@@ -274,23 +301,25 @@ class FreeCapacity:
 def free_capacity(facts: RunFacts, history: History) -> FreeCapacity:
     """Reconstruct the free capacity of every server from placements and changes of servers."""
     stays = history.holdings
-    amounts = stays.amounts(facts)
+    amounts = np.hstack([stays.amounts(facts), stays.device_amounts(facts, history)])
     n_servers = len(facts.servers)
     changed_us, changed, up = history.outages
-    first = facts.arrays.capacity * facts.there[:, None]
+    first = facts.arrays.empty * facts.there[:, None]
     time_us = np.concatenate([np.full(n_servers, START_US), stays.begin_us, stays.end_us, changed_us])
     server = np.concatenate([np.arange(n_servers), stays.server, stays.server, changed])
     turn = np.where(up, 1, -1)
-    offered = turn[:, None] * facts.arrays.capacity[changed]
+    offered = turn[:, None] * facts.arrays.empty[changed]
     free = np.concatenate([first, -amounts, amounts, offered])
     turns = np.concatenate([facts.there[:, None], np.zeros((2 * len(stays), 1), np.int64), turn[:, None]])
     order = np.lexsort((time_us, server))
     server, time_us = server[order], time_us[order]
     last = np.append((np.diff(server) != 0) | (np.diff(time_us) != 0), True) if len(server) else order
+    free, on_devices = np.split(_sums_by_time(free[order], server)[last], [len(facts.resources)], axis=1)
     return FreeCapacity(
         time_us=time_us[last],
         server=server[last],
-        free=_sums_by_time(free[order], server)[last],
+        free=free,
+        devices=on_devices,
         there=_sums_by_time(turns[order], server)[last, 0] > 0,
     )
 
@@ -305,10 +334,14 @@ def _sums_by_time(steps: IntArray, server: IntArray) -> IntArray:
     return so_far
 
 
-def tasks_that_fit(free: IntArray, demand: IntArray) -> IntArray:
-    """(n,) tasks of a demand, (R,), that fit on each row of free quanta, (n, R); many where it is 0."""
+def tasks_that_fit(free: IntArray, on_devices: IntArray, demand: IntArray) -> IntArray:
+    """(n,) tasks of a demand, (R,), that fit on each row of free quanta, (n, R) and (n, D); many if 0."""
     needs = demand > 0
     if not needs.any():
         return np.full(len(free), _ANY, dtype=np.int64)
     fitting: IntArray = (np.maximum(free[:, needs], 0) // demand[needs]).min(axis=1)
-    return fitting
+    if not on_devices.shape[1] or demand[GPU] == 0:
+        return fitting
+    if demand[GPU] < DEVICE:
+        return np.minimum(fitting, (on_devices // demand[GPU]).sum(axis=1))
+    return np.minimum(fitting, (on_devices == DEVICE).sum(axis=1) * DEVICE // demand[GPU])

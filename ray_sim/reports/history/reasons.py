@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 import polars as pl
 
-from ray_sim.kernels.core.arrays import CHUNK, I8, PARAMETER_SERVER, START, new_scratch
+from ray_sim.kernels.core.arrays import CHUNK, I8, PARAMETER_SERVER, START, WORKER, new_scratch
 from ray_sim.kernels.core.room_over_time import (
     FOUND,
     MISSED,
@@ -211,8 +211,15 @@ class Explainer:
         whole = facts.whole_demand(job)
         roles = range(facts.arrays.gang.shape[1])
         absent = facts.arrays.capacity[rows.server] * ~rows.there[:, None]
-        holds = rows.there & (rows.free >= whole).all(axis=1)
-        fitting = [rows.there * tasks_that_fit(rows.free, facts.arrays.demand[job, role]) for role in roles]
+        fitting = [
+            rows.there * tasks_that_fit(rows.free, rows.devices, facts.arrays.demand[job, role])
+            for role in roles
+        ]
+        holds = (
+            rows.there
+            & (rows.free >= whole).all(axis=1)
+            & (fitting[WORKER] >= facts.arrays.gang[job, WORKER])
+        )
         servers = np.stack([rows.there, holds, *fitting], axis=1).astype(np.int64)
         times, sums = rows.sums_by_time(np.hstack([rows.free, absent, servers]))
         n = rows.free.shape[1]
@@ -255,7 +262,8 @@ class Explainer:
         elif asked.any():
             arrays = facts.arrays
             order = np.argsort(rows.time_us, kind="stable")
-            steps = ServerSteps(rows.time_us[order], rows.server[order], rows.free[order], rows.there[order])
+            free = np.hstack([rows.free, rows.devices])
+            steps = ServerSteps(rows.time_us[order], rows.server[order], free[order], rows.there[order])
             state = new_room_state(arrays, job)
             judge_room(facts.rule, arrays, job, steps, times, asked, state, new_scratch(arrays), verdict)
 

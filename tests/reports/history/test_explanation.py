@@ -58,6 +58,9 @@ def failing_worlds(draw: st.DrawFn) -> World:
     return build_world(world.table, cluster, partition=world.partition, params=world.params)
 
 
+POOLED = {"gpu_shares": "pooled"}
+
+
 def training_of(workers: tuple[int, int], ps: tuple[int, int], samples: float = 1000) -> TrainingProfile:
     """A job by the number and the milli-GPUs of its workers and of its parameter servers."""
     job = profile(samples=samples, epochs=1, num_workers=workers[0], num_ps=ps[0])
@@ -76,7 +79,7 @@ def failing_gangs(draw: st.DrawFn) -> World:
         workers, ps = [(draw(st.integers(1, 3)), draw(demands)) for _ in range(2)]
         jobs.append(training_of(workers, ps, samples=draw(st.sampled_from([0, 100, 300]))))
     changes = draw(server_changes(len(gpus))) if draw(st.booleans()) else []
-    return elastic_world(submits, jobs, gpus, {"slot_s": 10.0}, changes=changes)
+    return elastic_world(submits, jobs, gpus, {"slot_s": 10.0, **POOLED}, changes=changes)
 
 
 WITHOUT_RULE = [PolicyChoice(name, {}) for name in ("load_balance", "tetris_packing", "drf")]
@@ -242,7 +245,8 @@ def test_a_job_that_fits_waits_for_the_head_of_a_strict_queue() -> None:
     # Two servers of 2. J1 takes 1.5 GPUs of s0, J2 one of s1, as s0 has half a GPU left. J3 needs 2 until J1
     # ends at 5. J4 of half a GPU fits all the time and waits for J3, the head of the strict queue. J5 needs
     # more than there is.
-    world = world_of([Job(0, 1.5, 5), Job(0, 1, 9), Job(1, 2, 3), Job(2, 0.5, 1), Job(3, 5, 1)], [2.0, 2.0])
+    jobs = [Job(0, 1.5, 5), Job(0, 1, 9), Job(1, 2, 3), Job(2, 0.5, 1), Job(3, 5, 1)]
+    world = world_of(jobs, [2.0, 2.0], params=POOLED)
     result = replay(world, "fifo")
     found = explain_all(world, result, placement="consolidate", backfill=False)
     reasons = [
@@ -289,6 +293,17 @@ def test_a_task_larger_than_each_piece_waits_for_one_piece() -> None:
     )
 
 
+def test_a_share_larger_than_what_each_device_has_waits_for_one_device() -> None:
+    # The GPUs of the server have 0.4 free each, together 0.8.
+    world = world_of([Job(0, 0.6, 4), Job(0, 0.6, 6), Job(1, 0.6, 1)], [2.0])
+    result = replay(world, "fifo")
+    [wait] = explain_all(world, result, placement="consolidate", backfill=False)[2].waits
+    assert [(part.reason, part.end_s) for part in wait.parts] == [("fragmented", 4)]
+    assert wait.parts[0].text == (
+        "free capacity is in pieces, where 0 of 1 tasks fit: needs 0.6 gpu; free: 0.8 gpu on 1 server"
+    )
+
+
 def test_jobs_that_start_at_one_instant_are_not_ahead_of_each_other() -> None:
     # J2 and J3 fit on the six free GPUs from 1 on, and both start at the slot boundary at 10.
     world = elastic_world([0, 1, 1], [profile(), profile(), profile()], [8.0], {"slot_s": 10.0})
@@ -325,7 +340,7 @@ def test_servers_that_fail_are_the_reason_while_they_would_be_enough() -> None:
 
 
 def test_a_demand_differs_in_the_text_from_a_little_less_that_is_free() -> None:
-    world = world_of([Job(0, 0.3, 5), Job(1, 1500.4, 1)], [1500.5])
+    world = world_of([Job(0, 0.3, 5), Job(1, 1500.4, 1)], [1500.5], params=POOLED)
     found = explain_all(world, replay(world, "fifo"), placement="pooled", backfill=False)[1]
     [part] = found.waits[0].parts
     assert part.text == "too little is free in the cluster: needs 1,500.4 gpu; free: 1,500.2 gpu on 1 server"
@@ -435,7 +450,7 @@ def test_two_roles_that_fit_apart_and_not_together_find_the_capacity_in_pieces()
     # J1 leaves 600 of s0, J2 300 of s1. J3 asks for two workers of 200 and a parameter server of 500: the
     # workers or the parameter server fit on s0, and s1 holds one worker.
     jobs = [training_of((1, 400), (1, 0)), training_of((1, 700), (1, 0)), training_of((2, 200), (1, 500))]
-    world = elastic_world([0, 0, 1], jobs, [1.0, 1.0])
+    world = elastic_world([0, 0, 1], jobs, [1.0, 1.0], POOLED)
     found = explain_all(world, replay(world, "fifo", placement="pooled"), placement="pooled", backfill=False)
     part = found[2].waits[0].parts[0]
     assert part.reason == "fragmented"
