@@ -100,6 +100,7 @@ def facts_of(world: World, declared: dict[str, object]) -> RunFacts:
         there=world.there,
         cloud=world.cluster.in_cloud,
         job_ids=world.table.job_id,
+        gpu_types=world.cluster.gpu_type,
         partitions=partition_names(world),
         ps_levels=None if eligible is None else (eligible.ps_offer, eligible.ps_need),
         strict=declared.get("backfill") is False,
