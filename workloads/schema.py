@@ -315,7 +315,10 @@ STATEMENT_COLUMNS: tuple[Column, ...] = _of_layer(
 OPERATION_COLUMNS: tuple[Column, ...] = _of_layer(
     ColumnOrigin.OPERATION,
     _text(
-        "gpu_types", "GPU types that the job accepts, such as V100 or V100|A100; not simulated yet.", "any"
+        "gpu_types",
+        "GPU types of servers that tasks with GPUs accept, such as V100 or V100|A100; parts are names, and "
+        "empty ones count for nothing.",
+        "any",
     ),
     _seconds("time_limit_s", "Run time after which the cluster ends the job; not simulated yet.", "no limit"),
     _text(

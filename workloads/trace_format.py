@@ -92,6 +92,8 @@ class ConvertOptions:
     censored: Censored = Censored.DROP
     seed: int = 0
     """Seed of the random draws."""
+    keep_pending: bool = False
+    """Whether to keep what never started, with a run time of 0."""
     cluster: bool = False
     """Whether to return the trace's machines as a cluster."""
     pool: Pool = field(default=map, compare=False)

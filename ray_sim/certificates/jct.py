@@ -22,9 +22,21 @@ class LeastTimes(NamedTuple):
     """(n, R) quanta x microseconds."""
 
 
+class NestedJobs(NamedTuple):
+    """Jobs that may use a part of their family's servers only."""
+
+    jobs: IntArray
+    """Positions in `JctLimits`, sorted."""
+    capacity: FloatArray
+    """(R,) quanta of that part."""
+
+
 @dataclass(frozen=True, slots=True)
 class JctLimits:
-    """Limits that a kind of jobs states about n completed jobs, in any order, in P partitions."""
+    """Limits that a kind of jobs states about n completed jobs, in any order, in P partitions.
+
+    Where jobs accept certain GPU types only, a partition may stand here for each family of its jobs.
+    """
 
     times: LeastTimes
     capacity: FloatArray
@@ -43,6 +55,10 @@ class JctLimits:
     """(R,) names."""
     partitions: tuple[str, ...] | None = None
     """(P,) names; None where the servers are one pool."""
+    types: tuple[str | None, ...] = ()
+    """(P,) GPU types of a family's servers; None for all of a partition."""
+    nested: tuple[tuple[NestedJobs, ...], ...] = ()
+    """(P,) jobs of each family that may use a part of its servers only; B4 counts them."""
     cells: int | None = None
     """Largest number of variables of B4's programme; None where B4 is not asked for."""
 
@@ -51,6 +67,8 @@ class JctLimits:
         times = self.times
         order = np.argsort(times.release, kind="stable")
         columns = (times.release[order], times.shortest[order], times.area[order])
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
         bounds = jct_bounds(
             *columns,
             self.capacity,
@@ -58,6 +76,7 @@ class JctLimits:
             busy=times.busy[order],
             other=self.flow,
             cells=self.cells,
+            nested=[[(place[part.jobs], part.capacity) for part in parts] for parts in self.nested],
         )
         assert bounds is not None, "some job completed"
         return bounds
@@ -99,6 +118,7 @@ def certify_jct(limits: JctLimits, submit_us: IntArray, end_us: IntArray) -> Jct
         binding=binding.name,
         resource=None if binding.resource is None else limits.resources[binding.resource],
         partition=None if limits.partitions is None else limits.partitions[binding.partition],
+        types=limits.types[binding.partition] if limits.types else None,
     )
 
 

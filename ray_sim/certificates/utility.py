@@ -47,7 +47,7 @@ class UtilityLimits:
     jobs: int
     """Number of jobs, including those that cannot complete."""
     pools: Sequence[tuple[HopefulJobs, FloatArray]]
-    """Jobs that can complete and capacity, (R,) quanta, of each partition."""
+    """Jobs that can complete and capacity, (R,) quanta, of each partition, or of each family in it."""
     profile: UtilityProfile
     slot_us: int | None
     """Slot length; None where delays are not counted in slots."""
@@ -55,8 +55,12 @@ class UtilityLimits:
     """None where the run has no end of its own."""
 
 
-def certify_utility(limits: UtilityLimits, earned: float) -> UtilityCertificate:
-    """Bound the total utility of all jobs."""
+def certify_utility(divisions: Sequence[UtilityLimits], earned: float) -> UtilityCertificate:
+    """Bound the total utility of all jobs by the division with the least bound, the first of equals."""
+    return min((_certified(limits, earned) for limits in divisions), key=lambda found: found.bound)
+
+
+def _certified(limits: UtilityLimits, earned: float) -> UtilityCertificate:
     bounds = [utility_bounds(_problem(limits, hopes, capacity)) for hopes, capacity in limits.pools]
     hopeful = sum(len(hopes.job) for hopes, _ in limits.pools)
     return _certificate(bounds, earned, hopeful, limits.jobs)

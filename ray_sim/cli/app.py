@@ -34,6 +34,7 @@ from ray_sim.cli.info import info
 from ray_sim.cli.interference import interference
 from ray_sim.cli.listings import clusters, formats, policies, worlds
 from ray_sim.cli.log import log
+from ray_sim.cli.packing import packing
 from ray_sim.cli.plan import plan
 from ray_sim.cli.report import report
 from ray_sim.cli.reproduce import reproduce
@@ -62,8 +63,8 @@ def _common(
     """Replay real traces of distributed-training jobs under any scheduler, on any cluster."""
 
 
-GROUPS = {
-    "Everyday commands": (convert, info, run, sweep, compare, report, explain, plan),
+GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Everyday commands": (convert, info, run, sweep, compare, report, packing, explain, plan),
     "Inputs": (synth, enrich, failures, links, interference, clusters, formats, worlds, policies),
     "Papers and development": (arena, reproduce, train, log, diff, check_policy, bench),
 }

@@ -62,6 +62,9 @@ def convert(
         Option(metavar="RULE", help="Rule for runs whose end is not in the trace: drop, cut or resample."),
     ] = "drop",
     seed: Annotated[int, Option(min=0, help="Seed of the draws of --censored resample.")] = 0,
+    keep_pending: Annotated[
+        bool, Option("--keep-pending", help="Keep pods that never started, with a run time of 0.")
+    ] = False,
     cluster_out: Annotated[
         Path | None, Option("--cluster-out", help="Write the trace's machines, if any, to this YAML file.")
     ] = None,
@@ -88,7 +91,7 @@ def convert(
     """
     if guess:
         files = [mapping, cluster_out, rejects, html, address]
-        if any([*files, rebase, run_time, rows != "task", censored != "drop", seed, window]):
+        if any([*files, rebase, run_time, rows != "task", censored != "drop", seed, keep_pending, window]):
             raise InvalidInputError("--guess: takes -o, --map-out, --time-zone and --json only")
         _guess([format_name, *(sources or ())] if format_name else [], out, map_out, time_zone, json_output)
         return
@@ -111,6 +114,7 @@ def convert(
             rows=rows,
             censored=censored,
             seed=seed,
+            keep_pending=keep_pending,
             cluster_out=cluster_out,
             window=window,
             rejects=rejects,

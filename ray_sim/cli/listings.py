@@ -64,6 +64,10 @@ def policies(
                 ("required options", chosen.needs or "none"),
                 *[("options of its jobs", text) for text in [_job_options(chosen.jobs)] if text],
                 ("sees", ", ".join(["arrivals", "demands", *chosen.sees])),
+                (
+                    "GPU types of jobs",
+                    "respected" if chosen.gpu_types else "refused: set -w gpu_types=ignore",
+                ),
             ]
         )
         print_table(

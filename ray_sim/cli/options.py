@@ -85,6 +85,12 @@ OPTIONS: Mapping[str, tuple[str, Any]] = {
         "workload.resample", str, "days: draw whole days of the workload with the seed.", metavar="days"
     ),
     "load_scale": _at("workload.load_scale", float, "Factor on the arrival rate."),
+    "stream": _at(
+        "workload.stream",
+        float,
+        "Jobs arrive one per second in a drawn order and stay, up to LOAD times the cluster's GPUs.",
+        metavar="LOAD",
+    ),
     "enrich": _at(
         "workload.enrich",
         list[str],

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ray_sim.engine.contract import Policy
+from ray_sim.engine.job_queue import NO_ROOM, placement_state
 from ray_sim.engine.kinds.run import KindOutcome
 from ray_sim.engine.policy_calls import order_of
 from ray_sim.engine.policy_context import PolicyContext
@@ -15,6 +16,7 @@ from ray_sim.engine.result import Outcome
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     NEVER,
+    REJECTED,
     Books,
     new_calendar,
     new_ledger,
@@ -24,7 +26,9 @@ from ray_sim.kernels.core.arrays import (
 )
 from ray_sim.kernels.core.replay import replay
 from ray_sim.kernels.core.replay_state import DONE, NEXT_ARRIVAL, NOW, Engine, Order
+from ray_sim.kernels.core.world_arrays import FITS
 from ray_sim.model.errors import RunStoppedError
+from ray_sim.model.streams import Streams
 
 Progress = Callable[[int, int], None]
 """Called now and then with (jobs ended, jobs)."""
@@ -41,7 +45,11 @@ def why_general(world: World, policy: Policy) -> str | None:
 
 
 def run_compiled(
-    world: World, order: Order, progress: Progress | None, stopping: Callable[[], bool] = lambda: False
+    world: World,
+    order: Order,
+    progress: Progress | None,
+    stopping: Callable[[], bool] = lambda: False,
+    streams: Streams | None = None,
 ) -> Outcome:
     """Replay a world of rigid jobs under an order rule.
 
@@ -51,6 +59,7 @@ def run_compiled(
     """
     n_jobs = len(world.table)
     engine = new_engine(world, order)
+    engine.serving.scratch.book.state[:] = placement_state(streams)
     books, recording = engine.books, Recording(world)
     while not engine.clock[DONE]:
         replay(
@@ -70,7 +79,10 @@ def run_compiled(
             raise RunStoppedError(f"stopped with {ended:,} of {n_jobs:,} jobs ended; run it again")
     now_us = max(int(engine.clock[NOW]), 0)
     kind = KindOutcome(books.ledger, now_us)
-    return Outcome(books.ledger, recording.joined(), now_us, {}, "compiled", kind, order=order)
+    rejected = np.flatnonzero(books.ledger.status == REJECTED)
+    no_room = rejected[order.never_fits[world.arrays.job_class[rejected]] == FITS]
+    reasons = dict.fromkeys(no_room.tolist(), NO_ROOM)
+    return Outcome(books.ledger, recording.joined(), now_us, reasons, "compiled", kind, order=order)
 
 
 def new_engine(world: World, order: Order) -> Engine:
@@ -90,7 +102,7 @@ def new_engine(world: World, order: Order) -> Engine:
             affected=np.empty(n_jobs, dtype=np.int64),
             verdict=order.never_fits,
         ),
-        serving=new_serving(arrays, world.row_bound),
+        serving=new_serving(arrays, world.row_bound, order.scoring),
         level=np.zeros(n_jobs, dtype=np.int64),
         place=np.zeros(n_jobs, dtype=np.int64),
         turn=np.zeros(1, dtype=np.int64),

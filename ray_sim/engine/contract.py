@@ -59,6 +59,9 @@ class Policy(ABC, Generic[ContextT, ViewT]):
     needs: ClassVar[frozenset[str]] = frozenset()
     """World parameters, such as ``slot_s``, without which its default parameters are refused; for listings,
     beside what `slotted`, `bounded` and `schedules` say."""
+    respects_types: ClassVar[bool] = True
+    """Whether it keeps to the GPU types that jobs accept; if not, worlds where they do not accept all are
+    refused."""
     unchanging: ClassVar[frozenset[str]] = frozenset()
     """Attributes that do not change during a run, e.g. a trained network: no part of `state`."""
     uses_seed: ClassVar[bool] = False

@@ -10,15 +10,17 @@ import numpy as np
 from ray_sim.engine.decision import NO_JOBS, Decision, QueueLevels
 from ray_sim.engine.order import never_fits
 from ray_sim.engine.read_only import read_only
+from ray_sim.engine.scoring import scoring_of
 from ray_sim.engine.states import State, check_heaps, copies, joined, overwrite, same, section
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import Changes, RunningList, new_running, new_serving
 from ray_sim.kernels.core.heap import rekey
-from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.kernels.core.placement import QUEUE_RULES
 from ray_sim.kernels.core.queue_dispatch import enqueue, order_changes, serve_all
 from ray_sim.kernels.core.queue_steps import QueueBooks, push_jobs, serve_queue
 from ray_sim.kernels.handle import handle
 from ray_sim.model.errors import RunFailedError, UnknownNameError
+from ray_sim.model.streams import Streams
 from ray_sim.model.units import NEVER_US, IntArray
 
 if TYPE_CHECKING:
@@ -49,6 +51,16 @@ def whole_keys(what: str, keys: IntArray, jobs: int) -> IntArray:
     return given.astype(np.int64)
 
 
+NO_ROOM = "no_room"
+"""Reason of jobs that are rejected because they find no room when they come."""
+
+
+def placement_state(streams: Streams | None) -> np.uint64:
+    """State of the random numbers of placement; without streams that of seed 0."""
+    state: np.uint64 = (streams or Streams(0)).states("placement", np.zeros(1, dtype=np.int64))[0]
+    return state
+
+
 class JobQueue:
     """Waiting jobs in key order (ties: job index), one queue per partition.
 
@@ -57,15 +69,26 @@ class JobQueue:
     place even on empty servers is rejected when it is pushed.
     """
 
-    def __init__(self, world: World, placement: str, *, backfill: bool, preemptive: bool) -> None:
-        if placement not in RULE_NAMES:
-            raise UnknownNameError("placement", placement, RULE_NAMES)
+    def __init__(
+        self,
+        world: World,
+        placement: str,
+        *,
+        backfill: bool,
+        preemptive: bool,
+        reject: bool = False,
+        streams: Streams | None = None,
+    ) -> None:
+        if placement not in QUEUE_RULES:
+            raise UnknownNameError("placement", placement, QUEUE_RULES)
         self._arrays = world.arrays
-        self._rule = RULE_NAMES.index(placement)
+        self._rule = QUEUE_RULES.index(placement)
         self._backfill = backfill
         self._preemptive = preemptive
+        self._reject = reject
         self._verdict = never_fits(world, placement)
-        self._serving = new_serving(world.arrays, world.row_bound)
+        self._serving = new_serving(world.arrays, world.row_bound, scoring_of(world, placement))
+        self._serving.scratch.book.state[:] = placement_state(streams)
         self._queue = self._serving.queue
         self._rejected = NO_JOBS
         self._to_serve = np.zeros(len(self._arrays.part_ptr) - 1, dtype=np.bool_)
@@ -133,15 +156,18 @@ class JobQueue:
         if view.reviewed:
             self._to_serve[:] = True
         if self._preemptive:
-            changes = self._serve_preemptive(view, running_keys)
+            changes, no_room = self._serve_preemptive(view, running_keys), NO_JOBS
         else:
             changes = self._serving.changes
-            serve_queue(self._books, self._rule, self._backfill, view.placements._pool)
-        rejected, self._rejected = self._rejected, NO_JOBS
+            pool = view.placements._pool
+            refused = serve_queue(self._books, self._rule, self._backfill, self._reject, pool)
+            no_room = self._serving.refused[:refused].copy()
+        never, self._rejected = self._rejected, NO_JOBS
+        rejected = np.union1d(never, no_room)
         return Decision(
             changes=changes if changes.size[0] > 0 else None,
             reject=rejected,
-            reject_reason="never_fits",
+            reject_reason=tuple(NO_ROOM if job else "never_fits" for job in np.isin(rejected, no_room)),
             levels=levels,
             review_us=review_us,
         )

@@ -1,7 +1,7 @@
 """Changes from present to target placements; equivalent servers are swapped so that fewer jobs restart.
 
 A running job that is in the changes restarts, so a job that holds its target must stay out of them. Servers
-are equivalent if capacity, speed and partition are the same; GPU types are not compared.
+are equivalent if capacity, speed and pools are the same.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ray_sim.engine.placements import VisiblePlacements
-from ray_sim.kernels.core.arrays import Changes
+from ray_sim.kernels.core.arrays import Changes, WorldArrays
 from ray_sim.kernels.core.job_rows import Rows, find_differing
 from ray_sim.kernels.core.server_places import (
     MOST_SQUARED,
@@ -30,10 +30,16 @@ _WHOLE_JOB = 2**20
 """Weight of leaving all tasks of a job in place."""
 
 
-def kinds_of_servers(cluster: Cluster, partition: IntArray) -> IntArray:
-    """(S,) the same number for servers of the same capacity, speed and partition."""
+def kinds_of_servers(cluster: Cluster, arrays: WorldArrays) -> IntArray:
+    """(S,) the same number for servers of the same capacity, speed and pools."""
+    pools = arrays.server_part.copy()
+    for q in range(len(arrays.part_ptr) - 1, len(arrays.pool_ptr) - 1):  # those that are no partition
+        member = np.isin(
+            np.arange(len(pools)), arrays.pool_servers[arrays.pool_ptr[q] : arrays.pool_ptr[q + 1]]
+        )
+        _, pools = np.unique(2 * pools + member, return_inverse=True)
     _, speed = np.unique(cluster.speed, return_inverse=True)
-    _, kind = np.unique(np.column_stack([cluster.capacity, partition, speed]), axis=0, return_inverse=True)
+    _, kind = np.unique(np.column_stack([cluster.capacity, pools, speed]), axis=0, return_inverse=True)
     return kind.reshape(-1)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ray_sim.engine.scoring import scoring_of
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import FUTURE, LEVEL, REJECTED, Ledger, Recorder, new_scratch
-from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.kernels.core.arrays import FUTURE, LEVEL, NO_SCORING, REJECTED, Ledger, Recorder, new_scratch
+from ray_sim.kernels.core.placement import QUEUE_RULES
 from ray_sim.kernels.core.replay_state import REMAINING, SERVICE, STATIC, Order
 from ray_sim.kernels.core.world_arrays import judge_placement
 from ray_sim.model.units import QUANTA_PER_UNIT, US_PER_S, IntArray
@@ -16,10 +17,11 @@ ORDERS = {"static": STATIC, "remaining": REMAINING, "service": SERVICE}
 
 def never_fits(world: World, placement: str) -> IntArray:
     """(C,) verdict per job class under a placement rule, see `ray_sim.kernels.core.world_arrays`."""
-    rule = RULE_NAMES.index(placement)
+    rule = QUEUE_RULES.index(placement)
     verdict = world.beyond_capacity.copy()
     all_there = np.ones(len(world.cluster), dtype=np.bool_)
-    judge_placement(rule, world.arrays, all_there, verdict, new_scratch(world.arrays))
+    scratch = new_scratch(world.arrays, scoring_of(world, placement))
+    judge_placement(rule, world.arrays, all_there, verdict, scratch)
     return verdict
 
 
@@ -62,6 +64,7 @@ def order_rule(
     limits: IntArray | None = None,
     running_first: bool = False,
     knob: float = 0.0,
+    reject: bool = False,
 ) -> Order:
     """Resolve an order for a world.
 
@@ -70,15 +73,16 @@ def order_rule(
     by : ``static`` (by ``static_key``, (J,), smaller first), ``remaining`` (work left) or ``service``
         (queues of attained service with ``limits`` in units of `service_rate` times microseconds, each by
         first start or, with ``running_first``, by place; promotion ``knob``)
-    placement : one of `ray_sim.kernels.core.placement.RULE_NAMES`
+    placement : one of `ray_sim.kernels.core.placement.QUEUE_RULES`
     backfill : whether waiting jobs may pass one that does not fit
     preemptive : whether running jobs give way to those before them in the order
+    reject : whether a job that finds no room when it comes is rejected, without preemption
     """
     n_jobs = len(world.table)
     empty = np.zeros(0, dtype=np.int64)
     return Order(
         kind=ORDERS[by],
-        placement=RULE_NAMES.index(placement),
+        placement=QUEUE_RULES.index(placement),
         backfill=backfill,
         preemptive=preemptive,
         static_key=np.zeros(n_jobs, np.int64) if static_key is None else static_key.copy(),
@@ -87,6 +91,8 @@ def order_rule(
         knob=knob,
         rate=service_rate(world),
         uniform=bool((world.arrays.speed == 1.0).all()) and world.restart_us == 0,
+        reject=reject,
+        scoring=scoring_of(world, placement) or NO_SCORING,
         never_fits=never_fits(world, placement),
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from ray_sim.engine.job_queue import JobQueue
 from ray_sim.engine.migrations import kinds_of_servers
 from ray_sim.engine.order import counts_cores, gang_gpus, order_rule, service_rate
@@ -13,7 +15,8 @@ from ray_sim.engine.visible_columns import JobColumns
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.cluster import Cluster
-from ray_sim.model.units import IntArray
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import BoolArray, IntArray
 
 
 class PolicyContext:
@@ -46,11 +49,48 @@ class PolicyContext:
 
     @cached_property
     def _server_kind(self) -> IntArray:
-        return read_only(kinds_of_servers(self.cluster, self.server_partition))
+        return read_only(kinds_of_servers(self.cluster, self._world.arrays))
 
-    def service(self, placement: str, *, backfill: bool = False, preemptive: bool = False) -> JobQueue:
+    def may_use(self, jobs: IntArray) -> BoolArray:
+        """(n, roles, S) servers that tasks of these jobs may be on: of their partition and accepted types."""
+        return self.pools[self.pool_of(jobs)]
+
+    def pool_of(self, jobs: IntArray) -> IntArray:
+        """(n, roles) row of `pools` of each role, that of the workers for a role without tasks."""
+        arrays = self._world.arrays
+        return arrays.class_pool[arrays.job_class[jobs]]
+
+    @property
+    def pools(self) -> BoolArray:
+        """(Q + 1, S) servers of each partition, then of each other set that a role may use, then none."""
+        return self._pools
+
+    @cached_property
+    def _pools(self) -> BoolArray:
+        arrays = self._world.arrays
+        member = np.zeros((len(arrays.pool_ptr), len(arrays.capacity)), dtype=np.bool_)
+        number = np.repeat(np.arange(len(arrays.pool_ptr) - 1), np.diff(arrays.pool_ptr))
+        member[number, arrays.pool_servers] = True
+        return read_only(member)
+
+    def service(
+        self,
+        placement: str,
+        *,
+        backfill: bool = False,
+        preemptive: bool = False,
+        reject: bool = False,
+        streams: Streams | None = None,
+    ) -> JobQueue:
         """A queue of waiting jobs that is served by key, see `ray_sim.engine.job_queue.JobQueue`."""
-        return JobQueue(self._world, placement, backfill=backfill, preemptive=preemptive)
+        return JobQueue(
+            self._world,
+            placement,
+            backfill=backfill,
+            preemptive=preemptive,
+            reject=reject,
+            streams=streams,
+        )
 
     def gang_gpus(self) -> IntArray:
         """(J,) milli-GPU of each whole gang, at least 1."""

@@ -15,6 +15,7 @@ import polars as pl
 from ray_sim.certificates.jct import JctLimits, NoJctLimits, certify_jct
 from ray_sim.engine.kinds.run import KindOutcome
 from ray_sim.engine.order import order_warnings
+from ray_sim.engine.packing import packing_columns
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     COMPLETED,
@@ -300,6 +301,7 @@ def _timeline(world: World, outcome: Outcome) -> pl.DataFrame:
             "waiting": record.line_waiting[:n].astype(np.int64),
             "running": record.line_running[:n].astype(np.int64),
             **used,
+            **(packing_columns(world, outcome.order.scoring, record) if outcome.order is not None else {}),
             **outcome.kind.timeline(record.line_time[:n]),
             **{
                 name: _last_at(record.line_time[:n], *points)

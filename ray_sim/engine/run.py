@@ -124,7 +124,7 @@ def run_world(
             order = policy.order(granted)
         assert order is not None
         stopping = (lambda: False) if keeper is None else keeper.stopping
-        return build_result(world, run_compiled(world, order, progress, stopping), trim)
+        return build_result(world, run_compiled(world, order, progress, stopping, streams), trim)
     saved = None if keeper is None else keeper.load()
     fleet = fleet_of(world, sites, always=sites > 1 and loop == "general")
     with fitting(saved, policy):

@@ -17,7 +17,7 @@ from ray_sim.experiments.results.stored_runs import read_run_manifest
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, WorkloadSpec
 from ray_sim.experiments.source_digest import imported_sha256
-from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.kernels.core.placement import QUEUE_RULES
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.parameters import resolve
 from ray_sim.model.result import RunResult
@@ -83,7 +83,7 @@ def run_facts(directory: Path, result: RunResult) -> RunFacts:
 
 def _epoch_utc(spec: WorkloadSpec) -> datetime | None:
     """Instant of second 0 of the replayed jobs; None where they do not come at dates."""
-    if spec.path is None or not spec.realisation.keeps_times:
+    if spec.path is None or not spec.keeps_times:
         return None
     provenance = read_provenance(spec.path)
     return None if provenance is None else provenance.epoch_utc
@@ -100,6 +100,7 @@ def facts_of(world: World, declared: dict[str, object]) -> RunFacts:
         there=world.there,
         cloud=world.cluster.in_cloud,
         job_ids=world.table.job_id,
+        gpu_types=world.cluster.gpu_type,
         partitions=partition_names(world),
         ps_levels=None if eligible is None else (eligible.ps_offer, eligible.ps_need),
         strict=declared.get("backfill") is False,
@@ -123,7 +124,7 @@ def _declared(scenario: Scenario, source_sha256: object) -> dict[str, object]:
     if imported_sha256(type(policy)) != source_sha256:
         return {}
     values = resolve(scenario.policy, policy.parameters, scenario.params)
-    others = {each.name for each in policy.parameters if not set(each.choices) <= set(RULE_NAMES)}
+    others = {each.name for each in policy.parameters if not set(each.choices) <= set(QUEUE_RULES)}
     return {name: value for name, value in values.items() if name != "placement" or name not in others}
 
 

@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from ray_sim.engine.build_world import build_world
@@ -21,7 +23,7 @@ from ray_sim.engine.world import World
 from ray_sim.experiments.inputs.server_files import split_world
 from ray_sim.experiments.results.result_files import encode_result
 from ray_sim.experiments.run_identity import Base, HashedInputs, RunIdentity
-from ray_sim.experiments.scenario import Scenario, SynthSpec, WorkloadSpec
+from ray_sim.experiments.scenario import Scenario, StreamSpec, SynthSpec, WorkloadSpec
 from ray_sim.experiments.source_digest import imported_sha256, input_files_sha256
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, InvalidWorkloadError
@@ -29,6 +31,7 @@ from ray_sim.model.figures import AnnouncedFigures
 from ray_sim.model.job import JobTable
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
+from ray_sim.model.units import IntArray
 from ray_sim.model.welfare_audit import AuditRequest
 from ray_sim.policies.registry import create_policy
 from ray_sim.user_code import contained
@@ -36,6 +39,7 @@ from workloads.job_table import frame_to_table
 from workloads.layers.fill import enriched
 from workloads.realisation import Tally
 from workloads.realisation import realise as realise_frame
+from workloads.stream import ArrivalOrder, draw_order, rows_of_order, stream_jobs
 from workloads.synthetic.drawn_jobs import draw_jobs
 from workloads.synthetic.horizon_request import HorizonRequest
 from workloads.synthetic.job_model import fit
@@ -48,6 +52,24 @@ class Replayed:
 
     table: JobTable
     tally: Tally
+    servers: IntArray | None = None
+    """(S,) numbers of the servers in the order that breaks ties; None is that of the cluster."""
+
+
+class Offer(NamedTuple):
+    """What jobs must know of a cluster: its resources, and for a stream its GPUs and servers."""
+
+    resources: tuple[str, ...]
+    gpu_milli: int = 0
+    servers: int = 0
+
+
+def offer_of(spec: WorkloadSpec, cluster: Cluster) -> Offer:
+    """The offer; equal for clusters that a workload does not tell apart."""
+    if spec.stream is None:
+        return Offer(cluster.resources)
+    gpu_milli = int(cluster.capacity[:, cluster.resources.index("gpu")].sum())
+    return Offer(cluster.resources, gpu_milli, len(cluster))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +114,14 @@ class Prepared:
     def jobs(self) -> Replayed:
         """Jobs of the scenario's seed."""
         spec, seed = self.scenario.workload, self.scenario.seed
-        return realise(spec, seed, self._base or self._inputs.base(spec), self.cluster.resources)
+        return realise(spec, seed, self._base or self._inputs.base(spec), offer_of(spec, self.cluster))
 
     @cached_property
     def world(self) -> World:
         """The world of the engine."""
-        return world_of(self.scenario, self.jobs.table, self.cluster)
+        order = self.jobs.servers
+        cluster = self.cluster if order is None else self.cluster.in_order(order)
+        return world_of(self.scenario, self.jobs.table, cluster)
 
     def run(
         self, progress: Progress | None = None, keeper: Keeper | None = None, label: str = "run"
@@ -168,18 +192,41 @@ def start(scenario: Scenario, world: World) -> None:
         GeneralRun(world, policy, seed=scenario.seed, fleet=LocalFleet(world, scenario.sites))
 
 
-def realise(spec: WorkloadSpec, seed: int, base: Base, resources: tuple[str, ...]) -> Replayed:
+def realise(spec: WorkloadSpec, seed: int, base: Base, offer: Offer) -> Replayed:
     """Realise the jobs of one seed, from a file or synthetic, as the workload specifies."""
     try:
         jobs = base.frame if spec.synth is None else _drawn(spec.synth, seed, base)
         assert jobs is not None, "a workload without `synth` has a `path`"
         frame, tally = realise_frame(jobs, spec.realisation, seed, base.made)
+        servers, listed = None, None
+        if spec.stream is not None:
+            listed = frame_to_table(frame, offer.resources)
+            rows, servers = _arrivals(spec.stream, frame, seed, base, offer)
+            frame = stream_jobs(frame, rows)
+            tally = replace(tally, replayed=frame.height)
         if base.layers:
             frame, infeasible = enriched(frame, base.layers, seed)
             tally = replace(tally, infeasible=infeasible, replayed=frame.height)
     except InvalidInputError as error:
         raise InvalidWorkloadError(f"{spec.path or spec.label}: {error}") from error
-    return Replayed(frame_to_table(frame, resources), tally)
+    return Replayed(replace(frame_to_table(frame, offer.resources), listed=listed), tally, servers)
+
+
+def _arrivals(spec: StreamSpec, frame: pl.DataFrame, seed: int, base: Base, offer: Offer) -> ArrivalOrder:
+    """Rows of the frame in the order of arrival, and servers in the order that breaks ties."""
+    if spec.load is not None:
+        return draw_order(frame, spec.load, offer.gpu_milli, offer.servers, seed)
+    seed = seed if spec.seed is None else spec.seed
+    if seed not in base.orders:
+        known = ", ".join(map(str, sorted(base.orders)))
+        raise InvalidWorkloadError(f"{spec.order}: has no order of seed {seed}; its seeds: {known}")
+    numbers, servers = base.orders[seed]
+    if not np.array_equal(np.sort(servers), np.arange(offer.servers)):
+        raise InvalidWorkloadError(
+            f"{spec.order}: seed {seed}: expected each of the cluster's {offer.servers:,} servers once, as "
+            f"a number from 0, found {len(servers):,} numbers; name the cluster of this order"
+        )
+    return ArrivalOrder(rows_of_order(frame, numbers), servers)
 
 
 def _drawn(spec: SynthSpec, seed: int, base: Base) -> pl.DataFrame:

@@ -107,6 +107,8 @@ def _check_replayed(directory: Path, spec: WorkloadSpec) -> None:
         reason = "its jobs are drawn (`synth`) and have no real delays"
     elif spec.resample is not None:
         reason = "it draws days of the trace (`resample`), so jobs meet other jobs than in the trace"
+    elif spec.stream is not None:
+        reason = "its jobs arrive one per second and stay (`stream`)"
     elif spec.load_scale != 1:
         reason = f"its jobs come {spec.load_scale:g} times as fast as in the trace (`load_scale`)"
     else:

@@ -76,7 +76,7 @@ class Rehearsal:
     def _all_jobs(self, scenario: Scenario) -> pl.DataFrame | None:
         """All jobs of a file that is replayed as it is, for an error that counts them; else None."""
         spec = scenario.workload
-        if spec.path is None or not spec.realisation.keeps_all or self._inputs.layers(spec):
+        if spec.path is None or not spec.keeps_all or self._inputs.layers(spec):
             return None
         return read_frame(spec.path)
 
@@ -85,7 +85,7 @@ class Rehearsal:
             jobs = self._drawn(spec, spec.synth, seed)
         else:
             assert spec.path is not None, "a workload without `synth` has a `path`"
-            jobs = read_some(spec.path, gaps=spec.realisation.keeps_all)
+            jobs = read_some(spec.path, gaps=spec.keeps_all)
         layers = [EnrichmentLayer(each.draws) for each in self._inputs.layers(spec)]  # keeps infeasible jobs
         jobs, _ = enriched(jobs, layers, seed)
         return _with_models(jobs, self._models(spec))

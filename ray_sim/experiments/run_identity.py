@@ -18,6 +18,7 @@ from ray_sim import __version__
 from ray_sim.engine.world_parameters import uses_seed
 from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.experiments.inputs.layer_file import load_workload_layers
+from ray_sim.experiments.inputs.order_file import read_orders
 from ray_sim.experiments.inputs.server_files import WORLD, ServerFiles, split_world, with_server_files
 from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.experiments.results.result_files import RESULT_FORMAT
@@ -33,6 +34,7 @@ from workloads.layers.fill import EnrichmentLayer
 from workloads.provenance import Provenance
 from workloads.schema import SCHEMA_VERSION
 from workloads.store import read_frame, read_provenance
+from workloads.stream import ArrivalOrder
 from workloads.synthetic.horizon_request import HorizonRequest
 from workloads.training.profile import TrainingDraws
 
@@ -45,6 +47,7 @@ _INPUT_DIGESTS = (
     "training_sha256",
     "announcement_sha256",
     "layers_sha256",
+    "order_sha256",
     "cluster_sha256",
     "policy_files_sha256",
 )
@@ -127,6 +130,8 @@ class Base:
     """Profile to draw whole jobs from; None where none is given."""
     layers: tuple[EnrichmentLayer, ...]
     """Profiles to draw columns from, in order."""
+    orders: Mapping[int, ArrivalOrder]
+    """Orders of arrival by seed; empty unless a file has them."""
 
 
 class HashedInputs:
@@ -160,6 +165,12 @@ class HashedInputs:
             self._layers[spec] = load_workload_layers(spec) if spec.layers else ()
         return self._layers[spec]
 
+    def orders(self, spec: WorkloadSpec) -> Mapping[int, ArrivalOrder]:
+        """Orders of arrival that the workload names by file; empty for none."""
+        if spec.stream is None or spec.stream.order is None:
+            return {}
+        return read_orders(spec.stream.order, spec.stream.pod_list)
+
     def base(self, spec: WorkloadSpec) -> Base:
         """The files of a workload, before a seed is applied; its rows are read at each call, and not kept."""
         return Base(
@@ -167,6 +178,7 @@ class HashedInputs:
             made=None if spec.path is None else read_provenance(spec.path),
             draws=self.whole_draws(spec),
             layers=self.layers(spec),
+            orders=self.orders(spec),
         )
 
     def servers(self, ref: str, world: Mapping[str, Value]) -> Cluster:
@@ -199,13 +211,16 @@ class HashedInputs:
         seed_free = not (scenario.workload.uses_seed or policy.uses_seed or uses_seed(world))
         spec = scenario.workload
         workload: dict[str, object] = spec.model_dump(
-            exclude={"path": True, "enrich": True, "synth": {"like", "feasible_only"}}, exclude_none=True
+            exclude={"path": True, "enrich": True, "synth": {"like", "feasible_only"}, "stream": {"order"}},
+            exclude_none=True,
         )
         request = None if spec.synth is None else spec.synth.request
         if isinstance(request, HorizonRequest):  # training_sha256 below identifies the profile
             workload["synth"] = request.options()
         if spec.file is not None:
             workload["workload_sha256"] = self.workload_sha256(spec.file)
+        if spec.stream is not None and spec.stream.order is not None:
+            workload["order_sha256"] = self.workload_sha256(spec.stream.order)
         if (draws := self.whole_draws(spec)) is not None:
             workload["training_sha256"] = draws.sha256
         workload |= _layer_facts(spec, self.layers(spec))

@@ -198,6 +198,37 @@ def _as_layers(given: object, of_tuple: ValidatorFunctionWrapHandler) -> tuple[E
     return layers
 
 
+class StreamSpec(Spec):
+    """Arrival of the jobs one per second, which stay until all have come; see `workloads.stream`."""
+
+    load: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
+    """GPUs that the jobs ask for, as a multiple of the cluster's; the order is drawn with the run's seed."""
+    order: str | None = None
+    """CSV file of orders, by path or URL."""
+    pod_list: str | None = None
+    """List of the file; None where it has one."""
+    seed: Seed | None = None
+    """Seed of the file's order; None is the run's."""
+
+    @model_validator(mode="after")
+    def _one_order(self) -> Self:
+        if (self.load is None) == (self.order is None):
+            raise ValueError("expected either a `load`, or a file as `order`")
+        if self.order is None and (self.pod_list is not None or self.seed is not None):
+            raise ValueError("`pod_list`, `seed`: only with an `order`")
+        return self
+
+    @property
+    def label(self) -> str:
+        """Name for tables."""
+        parts = ["stream", self.load, self.order, self.pod_list, self.seed]
+        return "-".join(str(part) for part in parts if part is not None)
+
+
+def _load_alone(given: object) -> object:
+    return {"load": given} if isinstance(given, int | float) else given
+
+
 class WorkloadSpec(Spec):
     """A Parquet or synthetic workload, and the realisation of it that is replayed."""
 
@@ -207,6 +238,7 @@ class WorkloadSpec(Spec):
     window: Annotated[tuple[Seconds, Seconds], BeforeValidator(_pair), AfterValidator(_rising)] | None = None
     resample: ResampleRule | None = None
     load_scale: LoadScale = 1.0
+    stream: Annotated[StreamSpec | None, BeforeValidator(_load_alone)] = None
     enrich: Annotated[tuple[EnrichSpec, ...] | None, WrapValidator(_as_layers)] = None
     """Layers, in order; null for none."""
 
@@ -218,12 +250,15 @@ class WorkloadSpec(Spec):
             "unsuccessful": self.unsuccessful != "keep",
             "resample": self.resample is not None,
             "load_scale": self.load_scale != 1,
+            "stream": self.stream is not None,
         }
         if self.synth and any(of_traces.values()):
             named = ", ".join(f"`{key}`" for key, given in of_traces.items() if given)
             raise ValueError(
                 f"{named}: only with a `path`; `synth` draws anew by itself, at a `load_scale` of its own"
             )
+        if self.stream and (self.resample is not None or self.load_scale != 1):
+            raise ValueError("`stream`: sets the arrivals; leave `resample` and `load_scale` out")
         return self
 
     @property
@@ -262,7 +297,18 @@ class WorkloadSpec(Spec):
     @property
     def uses_seed(self) -> bool:
         """Whether the workload depends on the seed."""
-        return self.synth is not None or self.resample is not None or self.enrich is not None
+        drawn = self.stream is not None and self.stream.seed is None
+        return drawn or self.synth is not None or self.resample is not None or self.enrich is not None
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether every job of the workload is replayed, once."""
+        return self.stream is None and self.realisation.keeps_all
+
+    @property
+    def keeps_times(self) -> bool:
+        """Whether the jobs that are replayed are submitted when the workload says."""
+        return self.stream is None and self.realisation.keeps_times
 
     @property
     def label(self) -> str:
@@ -273,6 +319,7 @@ class WorkloadSpec(Spec):
             "" if self.window is None else "-".join(str(at).removesuffix(".0") for at in self.window) + "s",
             self.resample,
             "" if self.load_scale == 1 else f"x{self.load_scale}",
+            "" if self.stream is None else self.stream.label,
             "+".join(layer.label for layer in self.layers),
         ]
         return "/".join([name, *filter(None, parts)])
@@ -359,7 +406,9 @@ def parsed(model: type[_Model], content: object, source: str, parts: Iterable[ty
 
 def parse_scenario(content: object, source: str) -> Scenario:
     """Parse the content of a scenario file."""
-    return parsed(Scenario, content, source, (WorkloadSpec, SynthSpec, EnrichSpec, TrimSpec, AuditSpec))
+    return parsed(
+        Scenario, content, source, (WorkloadSpec, SynthSpec, StreamSpec, EnrichSpec, TrimSpec, AuditSpec)
+    )
 
 
 def read_scenario(path: Source, overrides: Mapping[str, object] | None = None) -> Scenario:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -95,6 +95,22 @@ class Cluster:
     def in_cloud(self) -> BoolArray:
         """(S,) whether each server belongs to a cloud."""
         return np.array([kind == ServerKind.CLOUD for kind in self.kind], dtype=np.bool_)
+
+    def in_order(self, order: IntArray) -> Cluster:
+        """The same servers in another order: (S,) their present numbers."""
+        texts = ("server_names", "vc", "kind", "gpu_type", "server_class")
+        amounts = ("capacity", "speed", "workers", "ps", "worker_memory", "ps_memory", "sockets")
+        columns: dict[str, Any] = {name: getattr(self, name) for name in (*texts, *amounts)}
+        moved: dict[str, Any] = {
+            name: tuple(column[server] for server in order) if name in texts else column[order]
+            for name, column in columns.items()
+            if column is not None
+        }
+        new_number = np.argsort(order)
+        for name in ("availability", "links"):
+            if (changes := getattr(self, name)) is not None:
+                moved[name] = replace(changes, server=new_number[changes.server])
+        return replace(self, **moved)
 
     def __len__(self) -> int:
         return len(self.server_names)

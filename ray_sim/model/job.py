@@ -247,6 +247,8 @@ class JobTable:
     loss: LossProfile | None = None
     blocks: BlockProfile | None = None
     statements: StatementProfile | None = None
+    listed: JobTable | None = None
+    """Jobs of the list that a stream draws from; None where all jobs of the list are replayed once."""
     gaps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Lines for each profile that is None, one per missing column, by the name of the profile."""
 

@@ -115,14 +115,19 @@ class JctCertificate:
     """Resource whose capacity gives that bound; null where no single one does."""
     partition: str | None = None
     """Partition that contributes most to `bound_s`; null without partitions."""
+    types: str | None = None
+    """GPU types on which the jobs that contribute most to `bound_s` run, such as P100|T4; absent where they
+    may use their whole partition."""
 
     @property
     def binding_text(self) -> str | None:
-        """The largest bound, its resource and its partition, e.g. ``B3 of gpu in vc a``."""
+        """The largest bound, its resource, types and partition, e.g. ``B3 of gpu on T4 in vc a``."""
         if self.binding is None:
             return None
         resource = "" if self.resource is None else f" of {self.resource}"
-        return f"{self.binding}{resource}" + ("" if self.partition is None else f" in vc {self.partition}")
+        types = "" if self.types is None else f" on {self.types}"
+        partition = "" if self.partition is None else f" in vc {self.partition}"
+        return f"{self.binding}{resource}{types}{partition}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +247,8 @@ class Summary:
         content: dict[str, Any] = {}
         for name, value in asdict(self).items():
             content |= all_figures(value or {}) if name == "figures" else {name: value}
+        if self.certificate is not None and self.certificate.types is None:
+            del content["certificate"]["types"]  # results without GPU types stay as they were
         return content
 
     def flat(self) -> dict[str, float]:

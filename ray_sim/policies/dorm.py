@@ -12,6 +12,7 @@ from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.units import IntArray
 from ray_sim.policies.shared.bundles import CAP, MOST_WORKERS, BundlePolicy
 from ray_sim.policies.shared.elastic_options import PARAMETER_BLOCKS, WHEN
+from ray_sim.policies.shared.typed_servers import bundle_pool
 from ray_sim.policy_api import (
     WORKER,
     ElasticView,
@@ -142,6 +143,7 @@ class Dorm(BundlePolicy):
             least=np.ones(len(jobs), dtype=np.int64),
             most=self._reallocation.bundles.most[jobs],
             capacity=self._world.cluster.capacity[servers],
+            allowed=self._world.pools[bundle_pool(self._world, jobs)][:, servers],
             held=held,
             old=np.diff(rows.ptr) > 0,
         )

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+
 from ray_sim.kernels.elastic.dominant_shares import fill, new_filling
 from ray_sim.kernels.elastic.least_loaded import new_loads
 from ray_sim.kernels.elastic.server_tree import new_server_tree
@@ -20,6 +22,7 @@ from ray_sim.policies.shared.bundles import (
     bundle_bound,
 )
 from ray_sim.policies.shared.elastic_options import PARAMETER_BLOCKS, WHEN
+from ray_sim.policies.shared.typed_servers import PLENTY, bundle_pool, type_resources
 from ray_sim.policy_api import ElasticView, Parameter
 
 
@@ -82,8 +85,12 @@ class Drf(BundlePolicy):
         demand, most = bundle.demand[jobs], bundle.most[jobs]
         capacity = self._world.cluster.capacity[servers]
         total = capacity.sum(axis=0)
-        tree = new_server_tree(servers, capacity, capacity, demand.min(axis=0))
-        filling = new_filling(demand, most, total, bundle_bound(demand, most, total))
+        bound = bundle_bound(demand, most, total)
+        needed, offered = type_resources(self._world, bundle_pool(self._world, jobs), servers)
+        demand, total = np.hstack([demand, needed]), np.append(total, np.full(needed.shape[1], PLENTY))
+        whole, free = np.hstack([capacity, np.zeros_like(offered)]), np.hstack([capacity, offered])
+        tree = new_server_tree(servers, whole, free, demand.min(axis=0))
+        filling = new_filling(demand, most, total, bound)
         placed = fill(filling, new_loads(tree), self._pooled, self._stop)
         self._unplaced += int(filling.got.sum()) - placed
         return filling.job[:placed], filling.server[:placed]

@@ -119,10 +119,15 @@ class Las(Policy):
         self._running_first = queue_order == RUNNING_FIRST
         self._knob = knob
 
+    @property
+    def draws(self) -> bool:
+        """Whether the placement rule draws servers."""
+        return self._placement == "random"
+
     def start(self, world: PolicyContext, streams: Streams) -> None:
         """Create empty queues."""
         n_jobs = len(world.jobs.submit_us)
-        self._service = world.service(self._placement, backfill=True, preemptive=True)
+        self._service = world.service(self._placement, backfill=True, preemptive=True, streams=streams)
         self._restart_us = world.restart_us
         self._limits = self._limits_in(world)
         self._rate = world.service_rate()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
+from ray_sim.engine.kinds.registry import kinds_for
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.parameters import Parameter, resolve
 from ray_sim.policy_api import Policy, Wake
@@ -60,6 +61,8 @@ class PolicyInfo:
     """Options of `ray-sim run` that it needs; empty if it runs in any world of rigid jobs."""
     sees: tuple[str, ...] = ()
     """Columns and observations that it reads besides arrivals and demands, with default parameters."""
+    gpu_types: bool = True
+    """Whether it schedules jobs that accept certain GPU types only."""
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to a dict for machine-readable listings."""
@@ -70,6 +73,7 @@ class PolicyInfo:
             "jobs": list(self.jobs),
             "needs": self.needs,
             "sees": list(self.sees),
+            "gpu_types": self.gpu_types,
             "parameters": [parameter.to_dict() for parameter in self.parameters],
         }
 
@@ -99,6 +103,7 @@ def describe_policy(ref: str) -> PolicyInfo:
         jobs=jobs_of(policy),
         needs=options_of(policy),
         sees=tuple(sorted(policy.sees)),
+        gpu_types=policy.respects_types and any(not kind.untyped for kind in kinds_for(policy.schedules)),
     )
 
 

@@ -43,7 +43,9 @@ class Srtf(PriorityPolicy):
     def start(self, world: PolicyContext, streams: Streams) -> None:
         """Create an empty queue."""
         self._keys = self.keys(world)
-        self._service = world.service(self._placement, backfill=self._backfill, preemptive=True)
+        self._service = world.service(
+            self._placement, backfill=self._backfill, preemptive=True, streams=streams
+        )
 
     def decide(self, view: View) -> Decision:
         """Run the jobs with the least work left."""

@@ -16,6 +16,7 @@ from ray_sim.policies.shared.elastic_options import (
     WHEN,
     next_slot_us,
 )
+from ray_sim.policies.shared.typed_servers import bundle_pool, type_resources
 from ray_sim.policy_api import (
     ElasticContext,
     ElasticView,
@@ -61,7 +62,7 @@ class Tetris(BundlePolicy):
         """Compute the bundles."""
         super().start(world, streams)
         self._offer: _Offer | None = None
-        """That of the last round: it changes with the servers that are there only."""
+        """That of the last round: it changes with the servers that are there and the types asked for."""
 
     def _review_us(self, view: ElasticView) -> int:
         """On slots, the next one: the work left changes in every slot."""
@@ -72,12 +73,14 @@ class Tetris(BundlePolicy):
         bundle = self._reallocation.bundles
         demand, most = bundle.demand[jobs], bundle.most[jobs]
         offer = self._offer
-        if offer is None or not np.array_equal(offer.available, servers):
-            offer = self._offer = _offer_of(servers, self._world.cluster.capacity[servers])
-        tree = new_server_tree(offer.servers, offer.capacity, offer.capacity, demand.min(axis=0))
-        packing = new_packing(
-            demand, most, view.time_left_us(jobs), tree, bundle_bound(demand, most, offer.total)
-        )
+        types = type_resources(self._world, bundle_pool(self._world, jobs), servers)
+        if offer is None or not offer.serves(servers, types.offered):
+            offer = _offer_of(servers, self._world.cluster.capacity[servers], types.offered)
+            self._offer = offer
+        bound = bundle_bound(demand, most, offer.total)
+        demand = np.hstack([demand, types.needed])
+        tree = new_server_tree(offer.servers, offer.capacity, offer.free, demand.min(axis=0))
+        packing = new_packing(demand, most, view.time_left_us(jobs), tree, bound)
         placed = pack(packing, self._work_weight * balance(packing, offer.first, offer.equal_servers))
         return packing.job[:placed], packing.server[:placed]
 
@@ -87,10 +90,14 @@ class _Offer(NamedTuple):
 
     available: IntArray
     """(S,) sorted."""
+    types: IntArray
+    """(S, T) quanta of the `TypeResources` of ``available``."""
     servers: IntArray
     """(S,) the same in order of capacity, equal ones in index order."""
     capacity: IntArray
-    """(S, R) quanta of ``servers``."""
+    """(S, R + T) quanta of ``servers``; 0 of types."""
+    free: IntArray
+    """(S, R + T) the same with types."""
     total: IntArray
     """(R,)"""
     first: IntArray
@@ -98,9 +105,14 @@ class _Offer(NamedTuple):
     equal_servers: IntArray
     """(kinds,) number of servers of each kind."""
 
+    def serves(self, available: IntArray, types: IntArray) -> bool:
+        """Whether it is that of these servers and types."""
+        return np.array_equal(self.available, available) and np.array_equal(self.types, types)
 
-def _offer_of(available: IntArray, capacity: IntArray) -> _Offer:
-    order = np.lexsort(capacity.T)
-    capacity = capacity[order]
-    _, first, equal_servers = np.unique(capacity, axis=0, return_index=True, return_counts=True)
-    return _Offer(available, available[order], capacity, capacity.sum(axis=0), first, equal_servers)
+
+def _offer_of(available: IntArray, capacity: IntArray, types: IntArray) -> _Offer:
+    free, whole = np.hstack([capacity, types]), np.hstack([capacity, np.zeros_like(types)])
+    order = np.lexsort(free.T)
+    free, total = free[order], capacity.sum(axis=0)
+    _, first, equal_servers = np.unique(free, axis=0, return_index=True, return_counts=True)
+    return _Offer(available, types, available[order], whole[order], free, total, first, equal_servers)

@@ -10,7 +10,7 @@ from ray_sim.engine.decision import Decision
 from ray_sim.engine.job_queue import JobQueue, whole_keys
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
-from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.kernels.core.placement import QUEUE_RULES
 from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
@@ -22,9 +22,20 @@ PLACEMENT = Parameter(
     "consolidate",
     "pooled: only the number of free GPUs counts; first_fit: the first server that holds the job; "
     "consolidate: the fullest server that holds it, whole servers for larger jobs; spread: over as many "
-    "servers as possible; load_balance: each task to the least loaded server",
-    choices=RULE_NAMES,
+    "servers as possible; load_balance: each task to the least loaded server; fgd, best_fit, dot_product, "
+    "gpu_packing, gpu_clustering, random: each task to the server with the best score",
+    choices=QUEUE_RULES,
     source="docs/engine.md#placement-rules",
+)
+
+
+NO_ROOM = Parameter(
+    "no_room",
+    "choice",
+    "wait",
+    "a job that does not fit when it comes waits, or is rejected",
+    choices=("wait", "reject"),
+    source="docs/engine.md#jobs-without-room",
 )
 
 
@@ -45,11 +56,17 @@ class PriorityPolicy(Policy):
     A subclass says the key, and needs nothing else: rigid jobs then take the compiled loop.
     """
 
-    parameters: ClassVar[tuple[Parameter, ...]] = (PLACEMENT, backfill(False))
+    parameters: ClassVar[tuple[Parameter, ...]] = (PLACEMENT, backfill(False), NO_ROOM)
 
-    def __init__(self, placement: str = "consolidate", backfill: bool = False) -> None:
+    def __init__(self, placement: str = "consolidate", backfill: bool = False, no_room: str = "wait") -> None:
         self._placement = placement
         self._backfill = backfill
+        self._reject = no_room == "reject"
+
+    @property
+    def draws(self) -> bool:
+        """Whether the placement rule draws servers."""
+        return self.uses_seed or self._placement == "random"
 
     @abstractmethod
     def keys(self, world: PolicyContext) -> IntArray:
@@ -58,7 +75,9 @@ class PriorityPolicy(Policy):
     def start(self, world: PolicyContext, streams: Streams) -> None:
         """An empty queue."""
         self._keys = self._whole_keys(world)
-        self._service: JobQueue = world.service(self._placement, backfill=self._backfill)
+        self._service: JobQueue = world.service(
+            self._placement, backfill=self._backfill, reject=self._reject, streams=streams
+        )
 
     def decide(self, view: View) -> Decision:
         """Queue the arrivals and start what fits."""
@@ -72,6 +91,7 @@ class PriorityPolicy(Policy):
             placement=self._placement,
             backfill=self._backfill,
             preemptive=False,
+            reject=self._reject,
             static_key=self._whole_keys(world),
         )
 

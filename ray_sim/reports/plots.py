@@ -171,6 +171,17 @@ def hexagons_svg(x_s: FloatArray, y_s: FloatArray, labels: tuple[str, str], name
     return svg_element(figure, name)
 
 
+def lines_svg(lines: Mapping[str, tuple[np.ndarray, FloatArray]], labels: tuple[str, str], name: str) -> str:
+    """A line for each name, (x, y), as an SVG element; `labels` are those of the axes."""
+    figure, axes = axes_with_legend(SVG_IN, "", list(lines))
+    wrapped = _wrapped(list(lines), SVG_IN[0])
+    for index, (label, (x, y)) in enumerate(zip(wrapped, lines.values(), strict=True)):
+        axes.plot(x, y, label=literal_text(label), color=colour(index), linewidth=1.2)
+    axes.set(xlabel=labels[0], ylabel=labels[1])
+    draw_legend(figure, axes)
+    return svg_element(figure, name)
+
+
 def bars_svg(values: Mapping[str, float | None], xlabel: str, name: str) -> str:
     """One bar per name with its value at the end, as an SVG element; a null value has no bar."""
     labels = _wrapped(list(values), SVG_IN[0])

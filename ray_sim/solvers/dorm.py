@@ -32,6 +32,8 @@ class Applications:
     """(n,) largest number of containers."""
     capacity: IntArray
     """(S, R) quanta."""
+    allowed: BoolArray
+    """(n, S) servers that may hold containers of each application."""
     held: IntArray
     """(n, S) current containers."""
     old: BoolArray
@@ -40,7 +42,13 @@ class Applications:
     def first(self, n: int) -> Applications:
         """Select the first n applications."""
         return Applications(
-            self.demand[:n], self.least[:n], self.most[:n], self.capacity, self.held[:n], self.old[:n]
+            self.demand[:n],
+            self.least[:n],
+            self.most[:n],
+            self.capacity,
+            self.allowed[:n],
+            self.held[:n],
+            self.old[:n],
         )
 
     @property
@@ -62,8 +70,8 @@ class Applications:
 
     @property
     def room(self) -> IntArray:
-        """(n, S) containers that each empty server holds, at most the application's largest number."""
-        fit = np.repeat(self.most[:, None], len(self.capacity), axis=1)
+        """(n, S) containers that each empty server may hold, at most the application's largest number."""
+        fit = np.where(self.allowed, self.most[:, None], 0)
         for r in range(len(self.total)):
             some = self.demand[:, r] > 0
             fit[some] = np.minimum(fit[some], self.capacity[:, r] // self.demand[some, r, None])
@@ -202,6 +210,7 @@ def place_in_turn(applications: Applications, counts: IntArray, free: BoolArray)
             demand = applications.demand[i]
             some = demand > 0
             fit = (left[:, some] // demand[some]).min(axis=1, initial=wanted[i])
+            fit[~applications.allowed[i]] = 0
             more = np.diff(np.minimum(np.cumsum(fit), wanted[i]), prepend=0)
             placed[i] += more
             left -= np.outer(more, demand)
@@ -236,6 +245,7 @@ class _Search:
         one = replace(
             self.applications,
             capacity=self.applications.total[None],
+            allowed=self.applications.allowed.any(axis=1, keepdims=True),
             held=self.applications.held.sum(axis=1, keepdims=True),
         )
         room = np.minimum(self.applications.most, self.room.sum(axis=1))[:, None]

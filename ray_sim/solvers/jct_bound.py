@@ -24,6 +24,10 @@ _CLOCK_BITS = 62
 """The clock of the squashed machine stays below two to this power, in ticks."""
 
 
+Parts = Sequence[tuple[IntArray, FloatArray]]
+Nested = Sequence[Parts]
+
+
 class PoolBound(NamedTuple):
     """Largest lower bound of one partition."""
 
@@ -74,6 +78,7 @@ def jct_bounds(
     busy: FloatArray | None = None,
     other: FloatArray | None = None,
     cells: int | None = None,
+    nested: Nested = (),
 ) -> JctBounds | None:
     """Compute bounds on the mean of completion minus release over the given jobs; None without jobs.
 
@@ -90,6 +95,8 @@ def jct_bounds(
         always run at that rate from start to end
     other : (P,) a given lower bound on each partition's mean, >= 0; 0 by default
     cells : largest number of variables of B4's programme in a partition; no B4 by default
+    nested : of each partition the jobs, by position, that may use a part of it only, with the (R,) capacity
+        of that part, which B4 counts as further resources
 
     Raises
     ------
@@ -112,8 +119,8 @@ def jct_bounds(
         pool = PoolJobs(release[jobs], *spans, _sizes(area[jobs], capacity[p]))
         found = [*_bounds_of_pool(pool), _Found(float(known[p]))]
         if cells is not None:
-            b4, why = programme_bound(pool, cells)
-            found.append(_Found(b4.mean, b4.resource))
+            b4, why = programme_bound(_with_parts(pool, jobs, area, nested[p] if nested else ()), cells)
+            found.append(_Found(b4.mean, None if b4.resource is None else b4.resource % area.shape[1]))
             no_b4 = no_b4 or why
         total[: len(found)] += [len(jobs) * bound.mean for bound in found]
         best = _first_largest([bound.mean for bound in found])
@@ -131,6 +138,15 @@ def jct_bounds(
         tuple(pools),
         no_b4,
     )
+
+
+def _with_parts(pool: PoolJobs, jobs: IntArray, area: FloatArray, parts: Parts) -> PoolJobs:
+    """Add the resources of each part of the servers, on which other jobs than its own take no time."""
+    sizes = [pool.size]
+    for members, capacity in parts:
+        of_part = np.where(np.isin(jobs, members)[:, None], area[jobs], 0.0)
+        sizes.append(_sizes(of_part, capacity))
+    return pool._replace(size=np.hstack(sizes))
 
 
 _NAMES = ("B1", "B2", "B3", "LP", "B4")

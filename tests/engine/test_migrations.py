@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.migrations import allocation_changes, keeping_places, kinds_of_servers
 from ray_sim.engine.placements import VisiblePlacements
@@ -21,7 +23,7 @@ from tests.elastic_worlds import elastic_world
 from tests.proofs import instances
 from tests.scripted import scripted
 from tests.training import Placement, profile, rows
-from tests.worlds import cluster_of
+from tests.worlds import Job, cluster_of, job_table
 
 THERE = np.ones(4, dtype=np.bool_)
 ALIKE = np.zeros(4, dtype=np.int64)
@@ -86,11 +88,18 @@ def test_servers_that_are_gone_are_not_given() -> None:
     assert keeping_places(placed, np.arange(1), target, ALIKE, there).server.tolist() == [0, 0]
 
 
-def test_kinds_are_capacity_speed_and_partition() -> None:
-    cluster = cluster_of([4, 4, 8, 4, 4], speed=[1, 1, 1, 2, 1])
-    kinds = kinds_of_servers(cluster, np.array([0, 0, 0, 0, 1]))
+def test_kinds_are_capacity_speed_and_pools() -> None:
+    cluster = cluster_of([4, 4, 8, 4, 4], speed=[1, 1, 1, 2, 1], vc=["a", "a", "a", "a", "b"])
+    kinds = kinds_of_servers(cluster, build_world(job_table([]), cluster, partition="vc").arrays)
     assert kinds[0] == kinds[1]
     assert len(set(kinds.tolist())) == 4
+
+
+def test_servers_that_a_job_tells_apart_are_of_two_kinds() -> None:
+    cluster = replace(cluster_of([4, 4, 4]), gpu_type=("T4", "V100", "P100"))
+    jobs = job_table([Job(0, 1, 1)] * 2, columns={"gpu_types": ["T4|P100", None]})
+    kinds = kinds_of_servers(cluster, build_world(jobs, cluster).arrays)
+    assert kinds[0] == kinds[2] != kinds[1]
 
 
 @st.composite

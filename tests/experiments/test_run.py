@@ -13,7 +13,7 @@ from ray_sim.cli import main
 from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.experiments.inputs.layer_file import load_announcement_draws
 from ray_sim.experiments.inputs.training_file import load_training_draws
-from ray_sim.experiments.prepare import prepare, realise
+from ray_sim.experiments.prepare import Offer, prepare, realise
 from ray_sim.experiments.run import simulate
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, parse_scenario
@@ -80,7 +80,7 @@ def test_days_are_those_of_the_zone_that_the_file_names(
         spec = _scenario(workload={"path": path, "resample": "days"}).workload
         base = HashedInputs().base(spec)
         for seed in range(5):
-            names = realise(spec, seed, base, ("gpu", "cpu")).table.job_id
+            names = realise(spec, seed, base, Offer(("gpu", "cpu"))).table.job_id
             assert [name.split("@")[1] for name in names] == ["0", "0", "1", "1", "2", "2", "3", "3"]
 
 
@@ -164,7 +164,7 @@ def test_how_jobs_train_is_drawn_with_the_seed_last_of_all(at_desk: Path) -> Non
     # The jobs of the window as they are with the whole file enriched: a job's draws are its own.
     end_s = float(read_frame("week.parquet")["submit_s"].to_numpy()[20])
     spec = _scenario(workload={"path": "week.parquet", "window": [0, end_s], "enrich": "pd_ors"}).workload
-    jobs = realise(spec, 4, HashedInputs().base(spec), ("gpu", "cpu")).table
+    jobs = realise(spec, 4, HashedInputs().base(spec), Offer(("gpu", "cpu"))).table
     whole, _ = enrich(read_frame("week.parquet"), load_training_draws("pd_ors"), 4)
     assert jobs.training is not None
     assert jobs.training.samples.tolist() == whole["samples"].to_list()[: len(jobs)]
@@ -195,7 +195,9 @@ def test_a_synthetic_workload_can_be_enriched_and_trained_in_chunks(at_desk: Pat
 def test_statements_are_drawn_with_the_seed_and_the_replayed_jobs_stay(at_desk: Path) -> None:
     spec = _scenario(workload={"path": "week.parquet", "enrich": "announced"}).workload
     whole, _ = announce(read_frame("week.parquet"), load_announcement_draws("announced"), 4)
-    jobs, others = (realise(spec, seed, HashedInputs().base(spec), ("gpu", "cpu")).table for seed in (4, 5))
+    jobs, others = (
+        realise(spec, seed, HashedInputs().base(spec), Offer(("gpu", "cpu"))).table for seed in (4, 5)
+    )
     expected = frame_to_table(whole, ("gpu", "cpu"))
     assert jobs.statements is not None
     assert others.statements is not None
@@ -226,7 +228,7 @@ def test_a_workload_that_says_how_it_trains_is_not_enriched_again(at_desk: Path)
 def test_layers_are_drawn_in_order_and_one_in_a_list_is_the_same_run_as_alone(at_desk: Path) -> None:
     both = _scenario(workload={"path": "week.parquet", "enrich": ["pd_ors", "announced"]})
     assert both.workload.label == "week/pd_ors+announced"
-    jobs = realise(both.workload, 4, HashedInputs().base(both.workload), ("gpu",)).table
+    jobs = realise(both.workload, 4, HashedInputs().base(both.workload), Offer(("gpu",))).table
     assert jobs.training is not None
     assert jobs.statements is not None
     alone, listed = (
@@ -262,3 +264,34 @@ def test_a_run_enters_at_most_22_modules_above_the_engine(at_desk: Path) -> None
     assert len(found.above_the_engine()) <= 22
     assert len(found.entries) <= 38
     assert found.entries["ray_sim.experiments.rehearsal"] == 0
+
+
+def _with_order(at_desk: Path, pods: str, servers: str) -> Scenario:
+    lines = f"pod_list,seed,what,order\nweek,3,pods,{pods}\nweek,3,servers,{servers}\n"
+    (at_desk / "orders.csv").write_text(lines)
+    stream = {"order": "orders.csv", "seed": 3}
+    return _scenario(workload={"path": "week.parquet", "stream": stream})
+
+
+def test_jobs_and_servers_come_in_the_order_of_a_file(at_desk: Path) -> None:
+    number = read_frame(Path("week.parquet"))["trace_order"].to_list()
+    names = dict(zip(number, read_frame(Path("week.parquet"))["job_id"], strict=True))
+    servers = load_cluster("small.yaml")
+    backwards = sorted(number, reverse=True)
+    turned = range(len(servers) - 1, -1, -1)
+    scenario = _with_order(at_desk, " ".join(map(str, backwards)), " ".join(map(str, turned)))
+    prepared = prepare(scenario)
+    assert prepared.world.cluster.server_names == tuple(reversed(servers.server_names))
+    assert prepared.jobs.table.job_id.to_list() == [names[each] for each in backwards]
+    assert prepared.jobs.table.submit_us.tolist() == [1_000_000 * t for t in range(len(names))]
+    digest = prepared.identity.facts["order_sha256"]
+    again = prepare(_with_order(at_desk, " ".join(map(str, number)), " ".join(map(str, turned))))
+    assert digest != again.identity.facts["order_sha256"]
+
+
+def test_orders_of_other_clusters_and_seeds_are_refused(at_desk: Path) -> None:
+    with pytest.raises(InvalidWorkloadError, match=r"expected each of the cluster's \d servers once"):
+        _ = prepare(_with_order(at_desk, "0", "0 0")).jobs
+    other = {"path": "week.parquet", "stream": {"order": "orders.csv"}}
+    with pytest.raises(InvalidWorkloadError, match="has no order of seed 8; its seeds: 3"):
+        _ = prepare(_scenario(workload=other, seed=8)).jobs

@@ -45,6 +45,7 @@ def test_every_problem_is_reported_with_its_path(tmp_path: Path) -> None:
         {"path": "week.parquet", "synth": {"profile": "philly", "jobs": 5}},
         {"synth": {"profile": "philly", "jobs": 5}, "resample": "days"},
         {"synth": {"profile": "philly", "jobs": 5}, "load_scale": 2},
+        {"synth": {"profile": "philly", "jobs": 5}, "stream": 1.3},
         {"synth": {"profile": "philly", "jobs": 5}, "unsuccessful": "drop"},
     ],
 )
@@ -67,6 +68,14 @@ def test_a_workload_has_one_origin(workload: object) -> None:
         ({"enrich": {"feasible_only": True}}, "workload.enrich.profile: is missing"),
         ({"enrich": {"profile": "pd_ors", "horizon": 5}}, "unknown key; did you mean 'horizon_s'"),
         ({"resample": "weeks"}, "workload.resample: must be 'days', got 'weeks'"),
+        ({"stream": {}}, "workload.stream: expected either a `load`, or a file as `order`"),
+        ({"stream": {"load": 1, "order": "o.csv"}}, "workload.stream: expected either"),
+        ({"stream": {"load": 1, "seed": 4}}, "workload.stream: `pod_list`, `seed`: only with an `order`"),
+        ({"stream": 0}, "workload.stream.load: must be > 0"),
+        (
+            {"stream": 1.3, "load_scale": 2},
+            "`stream`: sets the arrivals; leave `resample` and `load_scale` out",
+        ),
     ],
 )
 def test_a_wrong_realisation_is_named(realisation: dict[str, object], problem: str) -> None:
@@ -194,3 +203,15 @@ def test_a_problem_of_options_beside_a_file_names_both(tmp_path: Path) -> None:
         InvalidScenarioError, match=r"s.yaml with the options for sites: 1 problem\n  sites: must be >= 1"
     ):
         read_scenario(path, {"sites": 0})
+
+
+def test_a_stream_uses_the_seed_unless_it_names_the_seed_of_its_order(at_desk: Path) -> None:
+    streams = [1.3, {"load": 1.3}, {"order": "o.csv"}, {"order": "o.csv", "seed": 42}]
+    specs = [_scenario(workload={"path": "week.parquet", "stream": each}).workload for each in streams]
+    assert specs[0] == specs[1]
+    assert [spec.uses_seed for spec in specs] == [True, True, True, False]
+    assert [spec.label for spec in specs[1:]] == [
+        "week/stream-1.3",
+        "week/stream-o.csv",
+        "week/stream-o.csv-42",
+    ]

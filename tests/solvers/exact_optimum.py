@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import compress, product
 
 
 def least_total_flow(release: Sequence[int], run: Sequence[int], gpus: Sequence[int], total: int) -> int:
-    """Sum of completion minus release under the best preemptive schedule on ``total`` GPUs.
+    """Sum of completion minus release under the best preemptive schedule on ``total`` GPUs."""
+    return least_flow(release, run, lambda jobs: sum(gpus[job] for job in jobs) <= total)
+
+
+def least_flow(release: Sequence[int], run: Sequence[int], fits: Callable[[frozenset[int]], bool]) -> int:
+    """Sum of completion minus release under the best schedule of which each running set ``fits``.
 
     In each unit of time a set of jobs runs that fits and to which no other can be added: running one
     more job never hurts, since it can be suspended for free.
     """
     jobs = range(len(release))
     last = max(release)
+
+    @cache
+    def full_sets(present: tuple[int, ...]) -> tuple[frozenset[int], ...]:
+        sets = [frozenset(compress(present, which)) for which in product((0, 1), repeat=len(present))]
+        fitting = [each for each in sets if each and fits(each)]
+        return tuple(each for each in fitting if not any(each < other for other in fitting))
 
     @cache
     def best(now: int, left: tuple[int, ...]) -> int:
@@ -24,17 +36,7 @@ def least_total_flow(release: Sequence[int], run: Sequence[int], gpus: Sequence[
         following = min(now + 1, last)  # after the last release only the work left matters
         return len(present) + min(
             best(following, tuple(left[j] - (j in running) for j in jobs))
-            for running in _full_sets(tuple(present), tuple(gpus), total)
+            for running in full_sets(tuple(present))
         )
 
     return best(min(release), tuple(run))
-
-
-@cache
-def _full_sets(present: tuple[int, ...], gpus: tuple[int, ...], total: int) -> tuple[frozenset[int], ...]:
-    sets = [
-        frozenset(j for i, j in enumerate(present) if choice >> i & 1)
-        for choice in range(1, 1 << len(present))
-    ]
-    fitting = [each for each in sets if sum(gpus[j] for j in each) <= total]
-    return tuple(each for each in fitting if not any(each < other for other in fitting))

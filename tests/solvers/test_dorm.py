@@ -26,7 +26,11 @@ Amounts = list[list[int]]
 
 
 def applications(
-    demand: Amounts, bounds: tuple[int, int], capacity: Amounts, held: Amounts | None = None
+    demand: Amounts,
+    bounds: tuple[int, int],
+    capacity: Amounts,
+    held: Amounts | None = None,
+    allowed: list[list[bool]] | None = None,
 ) -> Applications:
     n = len(demand)
     now = np.zeros((n, len(capacity)), dtype=np.int64) if held is None else np.array(held, dtype=np.int64)
@@ -35,6 +39,7 @@ def applications(
         least=np.full(n, bounds[0]),
         most=np.full(n, bounds[1]),
         capacity=np.array(capacity, dtype=np.int64),
+        allowed=np.ones((n, len(capacity)), dtype=np.bool_) if allowed is None else np.array(allowed),
         held=now,
         old=now.sum(axis=1) > 0,
     )

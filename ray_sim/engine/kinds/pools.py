@@ -1,22 +1,52 @@
-"""Servers of each partition as pools: names, the most that they offer, and what jobs on them can earn.
+"""Families of jobs and the servers that only they use: what certificates of rigid and elastic jobs sum over.
 
-Certificates of rigid, elastic and chunked jobs call it when a run is over.
+The jobs of a family may be on certain servers only, so they need at least the time and resources that they
+would need there alone; other jobs can only take. A partition's jobs are divided by the pools of their roles,
+see docs/certificates.md#gpu-types. Certificates call it when a run is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 
+from ray_sim.certificates.jct import JctLimits, LeastTimes, NestedJobs
 from ray_sim.certificates.utility import LONGEST_US, HopefulJobs, UtilityLimits
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.world_arrays import FITS
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.solvers.jct_bound import jct_bounds
+from ray_sim.solvers.jct_families import best_division
 
 _SURELY = 1.0 - 1e-9
 """Factor on least times: a run books progress in floating point."""
+
+_MOST_MERGED = 3_000_000
+"""Jobs x pairs of families up to which families are merged; a pair of 10,000 jobs takes about 10 ms."""
+
+
+class Family(NamedTuple):
+    """Some jobs of one partition, and where they may be."""
+
+    partition: int
+    jobs: IntArray
+    """Positions, sorted, in the jobs that were divided."""
+    may: BoolArray
+    """(R, S) servers on which these jobs may take each resource."""
+
+    @property
+    def servers(self) -> BoolArray:
+        """(S,) servers that these jobs may use."""
+        may: BoolArray = self.may.any(axis=0)
+        return may
+
+    def with_jobs_of(self, other: Family) -> Family:
+        """Both in one."""
+        jobs = np.union1d(self.jobs, other.jobs)
+        return Family(self.partition, jobs, self.may | other.may)
 
 
 def partition_servers(world: World) -> list[IntArray]:
@@ -32,22 +62,48 @@ def partition_names(world: World) -> tuple[str, ...] | None:
     return tuple(str(world.cluster.vc[int(servers[0])]) for servers in partition_servers(world))
 
 
-def most_capacity(world: World) -> FloatArray:
-    """(P, R) quanta: the most that the servers of each partition offer at any time."""
+def families_by_pool(world: World, jobs: IntArray) -> list[list[Family]]:
+    """Jobs of each partition, by the pools of their roles; one family where there are no GPU types."""
+    arrays, found = world.arrays, []
+    pool = arrays.class_pool[arrays.job_class[jobs]]
+    member = np.zeros((len(arrays.pool_ptr) - 1, len(arrays.capacity)), dtype=np.bool_)
+    number = np.repeat(np.arange(len(member)), np.diff(arrays.pool_ptr))
+    member[number, arrays.pool_servers] = True
+    for p in range(len(arrays.part_ptr) - 1):
+        mine = np.flatnonzero(arrays.job_part[jobs] == p)
+        of_roles, which = np.unique(pool[mine], axis=0, return_inverse=True)
+        groups = [mine[which.reshape(-1) == i] for i in range(len(of_roles))] or [mine]
+        pools = of_roles if len(of_roles) else np.array([[p]])
+        found.append(
+            [
+                Family(p, group, _may_take(member[row], arrays.demand[jobs[group]]))
+                for group, row in zip(groups, pools, strict=True)
+            ]
+        )
+    return found
+
+
+def _may_take(member: BoolArray, demand: IntArray) -> BoolArray:
+    """(R, S) servers of the roles that demand a resource, of all roles where none does."""
+    demanded = (demand > 0).any(axis=0)  # (roles, R)
+    may: BoolArray = (demanded[..., None] & member[:, None]).any(axis=0)
+    return np.where(demanded.any(axis=0)[:, None], may, member.any(axis=0))
+
+
+def most_capacity(world: World, may: BoolArray) -> FloatArray:
+    """(R,) quanta: the most that the servers that ``may`` be used, (R, S), offer at any time."""
     capacity, outages = world.arrays.capacity, world.outages
     sign = np.where(outages.up, 1, -1)[:, None]
     time = np.concatenate([[0], outages.time])
     lasts = np.append(np.diff(time) > 0, True)  # after the last change of an instant
-    most = []
-    for servers in partition_servers(world):
-        changes = np.where(np.isin(outages.server, servers)[:, None], sign * capacity[outages.server], 0)
-        first = world.first_capacity[servers].sum(axis=0)
-        most.append(np.cumsum(np.vstack([first, changes]), axis=0)[lasts].max(axis=0))
-    return np.array(most, dtype=np.float64)
+    changes = np.where(may.T[outages.server], sign * capacity[outages.server], 0)
+    first = np.where(may.T, world.first_capacity, 0).sum(axis=0)
+    most: FloatArray = np.cumsum(np.vstack([first, changes]), axis=0)[lasts].max(axis=0).astype(np.float64)
+    return most
 
 
 class LeastUse(NamedTuple):
-    """Least time and resources of n jobs on one partition."""
+    """Least time and resources of n jobs of a family."""
 
     shortest_us: FloatArray
     """(n,); infinite for a job that can never complete there."""
@@ -55,12 +111,122 @@ class LeastUse(NamedTuple):
     """(n, R) quanta x microseconds; any finite number for a job that can never complete there."""
 
 
-LeastUseOn = Callable[[IntArray, IntArray], LeastUse | None]
-"""Of these jobs on these servers; None where no limits are known."""
+LeastUseOn = Callable[[IntArray, BoolArray], LeastUse | None]
+"""Of these jobs where they may take each resource, (R, S); None where no limits are known."""
 
 
-def pooled_limits(world: World, counted: BoolArray | None, least_use: LeastUseOn) -> UtilityLimits | None:
+def family_limits(world: World, jobs: IntArray, least_use: LeastUseOn, cells: int | None) -> JctLimits | None:
+    """Limits of the mean JCT of jobs that complete, by the families that bound it best; None without limits.
+
+    Parameters
+    ----------
+    cells : see `JctLimits`
+    """
+    groups = families_by_pool(world, jobs)
+    use = _use_of_all(world, jobs, [group for of_part in groups for group in of_part], least_use)
+    if use is None:
+        return None
+    times = LeastTimes(world.table.submit_us[jobs], use.shortest_us, use.shortest_us, use.resource_time)
+    best = [_best_families(world, times, of_part) for of_part in groups]
+    limits = _limits(world, times, groups, best, cells)
+    if cells is None or all(len(each) == 1 for each in best):
+        return limits
+    whole = [[reduce(Family.with_jobs_of, of_part)] for of_part in groups]  # B4 may know more of it
+    return max(limits, _limits(world, times, groups, whole, cells), key=lambda each: each.bounds().bound)
+
+
+def _use_of_all(
+    world: World, jobs: IntArray, groups: Sequence[Family], least_use: LeastUseOn
+) -> LeastUse | None:
+    """Of all jobs, each where its group may be; None where no limits are known."""
+    found = LeastUse(np.zeros(len(jobs)), np.zeros((len(jobs), world.arrays.capacity.shape[1])))
+    for group in groups:
+        use = least_use(jobs[group.jobs], group.may)
+        if use is None:
+            return None
+        found.shortest_us[group.jobs], found.resource_time[group.jobs] = use
+    return found
+
+
+def _best_families(world: World, times: LeastTimes, groups: Sequence[Family]) -> list[Family]:
+    """The division of a partition's jobs with the largest bound on the sum of their flow times."""
+    if len(groups) == 1:
+        return list(groups)
+
+    def merged(numbers: frozenset[int]) -> Family:
+        return reduce(Family.with_jobs_of, [groups[i] for i in sorted(numbers)])
+
+    def bound(numbers: frozenset[int]) -> float:
+        family = merged(numbers)
+        order = family.jobs[np.argsort(times.release[family.jobs], kind="stable")]
+        found = jct_bounds(
+            times.release[order],
+            times.shortest[order],
+            times.area[order],
+            most_capacity(world, family.may)[None],
+            np.zeros(len(order), dtype=np.int64),
+        )
+        assert found is not None, "a group has jobs"
+        return found.bound * len(order)
+
+    servers = np.array([group.servers for group in groups], dtype=np.float32)
+    pairs = len(groups) * (len(groups) - 1) // 2
+    few = pairs * sum(len(group.jobs) for group in groups) <= _MOST_MERGED
+    meets = (servers @ servers.T > 0) if few else np.zeros((len(groups), len(groups)), dtype=np.bool_)
+    return [merged(numbers) for numbers in best_division(meets, bound)]
+
+
+def _limits(
+    world: World,
+    times: LeastTimes,
+    groups: Sequence[Sequence[Family]],
+    divided: Sequence[Sequence[Family]],
+    cells: int | None,
+) -> JctLimits:
+    families = [family for of_part in divided for family in of_part]
+    number = np.zeros(len(times.release), dtype=np.int64)
+    for i, family in enumerate(families):
+        number[family.jobs] = i
+    names = partition_names(world)
+    return JctLimits(
+        times,
+        np.array([most_capacity(world, family.may) for family in families]),
+        number,
+        resources=tuple(world.facts.resources),
+        partitions=None if names is None else tuple(names[family.partition] for family in families),
+        types=tuple(_types(world, family) for family in families),
+        nested=tuple(_nested(world, i, family, groups) for i, family in enumerate(families)),
+        cells=cells,
+    )
+
+
+def _nested(
+    world: World, number: int, family: Family, groups: Sequence[Sequence[Family]]
+) -> tuple[NestedJobs, ...]:
+    """Jobs within a family that may use a part of its servers only, for each such part that is a pool."""
+    within = [group for group in groups[family.partition] if np.isin(group.jobs, family.jobs).all()]
+    parts = {group.may.tobytes(): group.may for group in within if (group.may != family.may).any()}
+    found = []
+    for may in parts.values():
+        mine = [group.jobs for group in within if (group.may <= may).all()]
+        found.append(NestedJobs(np.sort(np.concatenate(mine)), most_capacity(world, may)))
+    return tuple(found)
+
+
+def _types(world: World, family: Family) -> str | None:
+    """GPU types of the servers of a family; None for all servers of its partition."""
+    gpus = family.may[world.cluster.resources.index("gpu")]
+    if (gpus == (world.arrays.server_part == family.partition)).all():
+        return None
+    return "|".join(sorted({str(world.cluster.gpu_type[s]) for s in np.flatnonzero(gpus).tolist()}))
+
+
+def pooled_limits(
+    world: World, counted: BoolArray | None, least_use: LeastUseOn
+) -> list[UtilityLimits] | None:
     """Limits of the jobs that could complete by the horizon alone; None where there are none.
+
+    Each division of the jobs into families bounds what they earn: by pools, and by whole partitions.
 
     Parameters
     ----------
@@ -72,26 +238,33 @@ def pooled_limits(world: World, counted: BoolArray | None, least_use: LeastUseOn
     fits = world.beyond_capacity[arrays.job_class] == FITS
     fits &= arrays.job_part >= 0
     wanted = np.flatnonzero(fits if counted is None else fits & counted)
-    pools = []
-    for p, (servers, capacity) in enumerate(zip(partition_servers(world), most_capacity(world), strict=True)):
-        jobs = wanted[arrays.job_part[wanted] == p]
-        use = least_use(jobs, servers)
-        if use is None:
-            return None
-        pools.append((_hopeful_jobs(world, jobs, use), capacity))
-    return UtilityLimits(
-        jobs=len(world.table) if counted is None else int(counted.sum()),
-        pools=pools,
-        profile=profile,
-        slot_us=world.slot_us,
-        horizon_us=world.horizon_us if world.bounded else None,
-    )
+    by_pool = families_by_pool(world, wanted)
+    divisions = [[group for of_part in by_pool for group in of_part]]
+    if len(divisions[0]) > len(by_pool):
+        divisions.append([reduce(Family.with_jobs_of, of_part) for of_part in by_pool])
+    use = _use_of_all(world, wanted, divisions[0], least_use)
+    if use is None:
+        return None
+    return [
+        UtilityLimits(
+            jobs=len(world.table) if counted is None else int(counted.sum()),
+            pools=[
+                (_hopeful_jobs(world, wanted, use, family.jobs), most_capacity(world, family.may))
+                for family in families
+            ],
+            profile=profile,
+            slot_us=world.slot_us,
+            horizon_us=world.horizon_us if world.bounded else None,
+        )
+        for families in divisions
+    ]
 
 
-def _hopeful_jobs(world: World, jobs: IntArray, use: LeastUse) -> HopefulJobs:
-    able = np.isfinite(use.shortest_us)
-    jobs, resource_time = jobs[able], use.resource_time[able] * _SURELY
-    shortest = np.minimum(use.shortest_us[able] * _SURELY, LONGEST_US)
+def _hopeful_jobs(world: World, jobs: IntArray, use: LeastUse, mine: IntArray) -> HopefulJobs:
+    """Of those of the jobs that ``mine`` selects."""
+    mine = mine[np.isfinite(use.shortest_us[mine])]
+    jobs, resource_time = jobs[mine], use.resource_time[mine] * _SURELY
+    shortest = np.minimum(use.shortest_us[mine] * _SURELY, LONGEST_US)
     submit = world.table.submit_us[jobs]
     soon = submit + shortest <= world.horizon_us
     return HopefulJobs(jobs[soon], submit[soon], shortest[soon], resource_time[soon])

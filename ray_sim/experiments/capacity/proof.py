@@ -15,7 +15,7 @@ from ray_sim.certificates.jct import NoJctLimits, certify_jct
 from ray_sim.engine.world import World
 from ray_sim.experiments.capacity.goal import SAME, quantile_rank
 from ray_sim.experiments.capacity.request import Mix, PlanRequest, within
-from ray_sim.experiments.prepare import realise, world_of
+from ray_sim.experiments.prepare import Offer, offer_of, realise, world_of
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.kernels.core.world_arrays import FITS
 from ray_sim.model.job import JobTable, UtilityProfile
@@ -48,7 +48,7 @@ class Proofs:
         self._scenario = request.scenario
         self._seeds = seeds
         self._inputs = inputs
-        self._tables: dict[tuple[str, ...], list[JobTable]] = {}
+        self._tables: dict[Offer, list[JobTable]] = {}
         self._bounds: dict[Mix, Bound | None] = {}
         self.reason = None if self._bounded else f"no bound is known for {goal}"
         """Reason why there is no proof; None as long as there may be one."""
@@ -97,13 +97,13 @@ class Proofs:
         return Bound(value, excluded=all(excluded for _, excluded in values))
 
     def _jobs(self, cluster: str) -> list[JobTable]:
-        """Jobs of each seed; those of one set of resources are drawn once."""
-        resources = self._inputs.cluster(cluster).resources
-        if resources not in self._tables:
-            spec = self._scenario.workload
+        """Jobs of each seed; those of one offer are drawn once."""
+        spec = self._scenario.workload
+        offer = offer_of(spec, self._inputs.cluster(cluster))
+        if offer not in self._tables:
             base = self._inputs.base(spec)
-            self._tables[resources] = [realise(spec, seed, base, resources).table for seed in self._seeds]
-        return self._tables[resources]
+            self._tables[offer] = [realise(spec, seed, base, offer).table for seed in self._seeds]
+        return self._tables[offer]
 
     def _of(self, table: JobTable, cluster: str) -> tuple[float, bool] | None:
         """Bound for one seed, and whether it excludes the goal; None where there is no bound."""

@@ -25,6 +25,7 @@ from ray_sim.experiments.fanout.tasks import (
 )
 from ray_sim.experiments.fanout.witness import last_words
 from ray_sim.experiments.inputs.server_files import split_world
+from ray_sim.experiments.prepare import offer_of
 from ray_sim.experiments.results.result_directories import StoreFullError
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore, Stamp
 from ray_sim.experiments.run_identity import Base, HashedInputs
@@ -97,9 +98,9 @@ class Shared:
         if jobs not in self._jobs:
             if only_here:
                 return self._frames[frame]
-            resources = self._inputs.cluster(scenario.cluster).resources
+            offer = offer_of(scenario.workload, self._inputs.cluster(scenario.cluster))
             draw = self._draw.options(name=f"draw {configuration.entry.workload}, seed {scenario.seed}")
-            self._jobs[jobs] = draw.remote(scenario.workload, scenario.seed, self._frames[frame], resources)
+            self._jobs[jobs] = draw.remote(scenario.workload, scenario.seed, self._frames[frame], offer)
         return self._jobs[jobs]
 
     def _servers_of(self, configuration: Configuration) -> Reference:
@@ -116,10 +117,10 @@ class Shared:
         scenario = configuration.identity.scenario
         workload = scenario.workload
         seed = scenario.seed if workload.uses_seed else "any"
-        resources = ",".join(self._inputs.cluster(scenario.cluster).resources)
+        offer = offer_of(workload, self._inputs.cluster(scenario.cluster))
         return (
-            f"frame {workload.file}, {workload.profiles}",
-            f"jobs {workload.model_dump_json()} seed {seed} for {resources}",
+            f"frame {workload.file}, {workload.profiles}, {workload.stream}",
+            f"jobs {workload.model_dump_json()} seed {seed} for {offer}",
             f"cluster {scenario.cluster}, {split_world(scenario.world)[1]}",
         )
 

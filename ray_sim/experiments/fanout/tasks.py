@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ray_sim.experiments.prepare import Replayed, prepare, realise
+from ray_sim.experiments.prepare import Offer, Replayed, offer_of, prepare, realise
 from ray_sim.experiments.results.result_directories import StoreFullError
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run_identity import Base, RunIdentity
@@ -92,10 +92,10 @@ def run_items(
     return Done(answers, time.perf_counter() - began)
 
 
-def draw(spec: WorkloadSpec, seed: int, base: Base, resources: tuple[str, ...]) -> Drawn:
+def draw(spec: WorkloadSpec, seed: int, base: Base, offer: Offer) -> Drawn:
     """Draw the jobs of one seed, see `realise`."""
     with _failures() as failed:
-        return realise(spec, seed, base, resources)
+        return realise(spec, seed, base, offer)
     return failed[0]
 
 
@@ -103,7 +103,8 @@ def _jobs(identity: RunIdentity, given: Object, cluster: Cluster) -> Drawn:
     if isinstance(given, Replayed | Failed):
         return given
     assert not isinstance(given, Cluster)
-    return draw(identity.scenario.workload, identity.scenario.seed, given, cluster.resources)
+    spec = identity.scenario.workload
+    return draw(spec, identity.scenario.seed, given, offer_of(spec, cluster))
 
 
 def _run(

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
 I32 = npt.NDArray[np.int32]
 I8 = npt.NDArray[np.int8]
 F32 = npt.NDArray[np.float32]
@@ -49,7 +50,7 @@ SYNC, ASYNC, ALL_REDUCE = range(3)
 
 
 NO_DEVICES: I64 = np.zeros((0, 0), dtype=np.int64)
-"""Rows that name no devices."""
+"""Rows that name no devices, and counts of no tags."""
 
 
 class WorldArrays(NamedTuple):
@@ -100,6 +101,9 @@ class WorldArrays(NamedTuple):
     """(C,) whether the gang fits on one empty server of its pool."""
     class_size_ptr: I64
     """(C + 1,) prefix sums of the number of jobs per class: start of the heap of a class."""
+    tag: I64 = NO_DEVICES
+    """(J, roles) tag of a task: -1 without GPUs, 0 with a share of one, else their number, up to that of the
+    largest server."""
 
 
 class Outages(NamedTuple):
@@ -167,6 +171,8 @@ class Pool(NamedTuple):
     """(S, R + D) quanta, of resources and of devices; 0 of servers that are not there."""
     there: Bool
     """(S,) servers that are there now."""
+    tags: I64 = NO_DEVICES
+    """(S, K) running tasks by tag, see `WorldArrays.tag`."""
 
 
 class Calendar(NamedTuple):
@@ -208,6 +214,8 @@ class Queue(NamedTuple):
     """(C,) work space of one dispatch: no job of the class may start."""
     stuck: Bool
     """(C,) whether the class's first job did not fit when it was last tried, and still cannot."""
+    tries: I64
+    """(J,) number of times that the job has left the queue, which tells its draws apart."""
 
 
 class RunningList(NamedTuple):
@@ -266,6 +274,90 @@ class Recorder(NamedTuple):
     """(2,) events, timeline rows."""
 
 
+class Target(NamedTuple):
+    """Typical tasks, see `ray_sim.kernels.core.fragmentation`: G tasks, T types of servers."""
+
+    cpu: I64
+    gpu: I64
+    gpus: I64
+    share: F64
+    """(G,) each."""
+    accepts: Bool
+    """(G, T) whether the task runs on servers of a type."""
+
+
+class Scoring(NamedTuple):
+    """Constants of `ray_sim.kernels.core.server_scores` for a cluster."""
+
+    column: I64
+    """(2,) columns of CPU and GPU among the resources, -1 where the cluster has none."""
+    most: I64
+    """(2,) CPU and GPU milli of the largest server, at least 1."""
+    gpus: I64
+    """(S,) devices of a server."""
+    kind: I64
+    """(S,) type of a server, a column of the target's ``accepts``."""
+    target: Target
+
+
+NO_SCORING = Scoring(
+    column=np.full(2, -1),
+    most=np.ones(2, np.int64),
+    gpus=np.zeros(0, np.int64),
+    kind=np.zeros(0, np.int64),
+    target=Target(
+        cpu=np.zeros(0, np.int64),
+        gpu=np.zeros(0, np.int64),
+        gpus=np.zeros(0, np.int64),
+        share=np.zeros(0),
+        accepts=np.zeros((0, 0), np.bool_),
+    ),
+)
+"""Of rules that score no servers."""
+
+SCORE_ROWS = 1024
+"""Classes of tasks whose scores are kept at a time."""
+
+
+class ScoreBook(NamedTuple):
+    """Scores that hold as long as their server does not change, and work space of scoring.
+
+    A change is found by comparing what is free with what was seen, so the book needs no notice of changes
+    and serves amounts that a rule only supposes to be free. K is 0 for rules that heed no tags.
+    """
+
+    cpu: I64
+    """(S,) free."""
+    device: I64
+    """(S, D) free milli; 0 beyond the devices of a server."""
+    tags: I64
+    """(S, K) tasks by tag: those that run and those that start at this instant."""
+    holds: Bool
+    """(S,) servers that hold the task."""
+    seen: I64
+    """(S, 1 + D + K) CPU, devices and tags of a server when it was last looked at."""
+    stamp: I64
+    """(S,) number of that state, from 1."""
+    clock: I64
+    """(1,) states numbered so far."""
+    before: F64
+    """(S,) fragments of the server in that state."""
+    owner: I64
+    """(ROWS,) class of tasks that a row belongs to; -1 for none."""
+    scored: I64
+    """(ROWS, S) stamp of the state that a score is of."""
+    score: I64
+    """(ROWS, S)."""
+    classes: F64
+    """(7,) work space of `fragments`."""
+    trial: I64
+    """(D,) devices with one more task."""
+    rest: I64
+    """(S, R + D) free quanta after the tasks of a gang placed so far."""
+    state: U64
+    """(1,) state of the stream of random numbers."""
+
+
 class Scratch(NamedTuple):
     """Work space of placement."""
 
@@ -285,6 +377,11 @@ class Scratch(NamedTuple):
     """(roles, S) tasks of a gang whose roles are placed one after the other."""
     rest: I64
     """(S, R) free quanta after the roles placed so far; no rows if there is one role."""
+    scoring: Scoring
+    book: ScoreBook
+    """Empty unless the rule scores servers."""
+    tries: I64
+    """(J,) see `Queue.tries`."""
 
 
 class Serving(NamedTuple):
@@ -299,6 +396,10 @@ class Serving(NamedTuple):
     """(S, R + D) quanta."""
     claimable: I64
     """(S, R + D) quanta."""
+    refused: I64
+    """(J,) jobs that found no room, where these are not to wait."""
+    n_refused: I64
+    """(1,)."""
 
 
 def empty(n: int, fill: int = 0, dtype: Any = np.int64) -> npt.NDArray[Any]:
@@ -352,6 +453,7 @@ def new_pool(n_jobs: int, rows: int, arrays: WorldArrays, there: Bool) -> Pool:
         top=np.array([-1, 0]),
         free=arrays.empty * there[:, None],
         there=there.copy(),
+        tags=np.zeros((len(there), arrays.tag.max(initial=-1) + 1), np.int64),
     )
 
 
@@ -369,6 +471,7 @@ def new_queue(n_jobs: int, n_classes: int) -> Queue:
         size=empty(n_classes),
         blocked=np.zeros(n_classes, dtype=np.bool_),
         stuck=np.zeros(n_classes, dtype=np.bool_),
+        tries=empty(n_jobs),
     )
 
 
@@ -402,16 +505,19 @@ def new_changes(n_jobs: int, rows: int, devices: int) -> Changes:
     )
 
 
-def new_serving(arrays: WorldArrays, rows: int) -> Serving:
-    """Return an empty queue, and room for changes of ``rows`` rows."""
+def new_serving(arrays: WorldArrays, rows: int, scoring: Scoring | None = None) -> Serving:
+    """Return an empty queue, and room for changes of ``rows`` rows; ``scoring`` as in `new_scratch`."""
     n_jobs = len(arrays.job_class)
+    queue = new_queue(n_jobs, len(arrays.class_job))
     return Serving(
         arrays=arrays,
-        queue=new_queue(n_jobs, len(arrays.class_job)),
+        queue=queue,
         changes=new_changes(n_jobs, rows, devices(arrays)),
-        scratch=new_scratch(arrays),
+        scratch=new_scratch(arrays, scoring)._replace(tries=queue.tries),
         idle=np.empty_like(arrays.empty),
         claimable=np.empty_like(arrays.empty),
+        refused=empty(n_jobs),
+        n_refused=empty(1),
     )
 
 
@@ -442,8 +548,8 @@ def new_recorder(events: int, lines: int, n_resources: int, devices: int = 0) ->
     )
 
 
-def new_scratch(arrays: WorldArrays) -> Scratch:
-    """Return work space for the placements of a run."""
+def new_scratch(arrays: WorldArrays, scoring: Scoring | None = None) -> Scratch:
+    """Return work space for the placements of a run; None is for rules that score no servers."""
     n_servers, n_resources = arrays.capacity.shape
     roles = arrays.gang.shape[1]
     return Scratch(
@@ -456,4 +562,31 @@ def new_scratch(arrays: WorldArrays) -> Scratch:
         total=empty(n_resources),
         by_role=np.zeros((roles, n_servers), dtype=np.int64),
         rest=np.zeros((n_servers if roles > 1 else 0, n_resources), dtype=np.int64),
+        scoring=NO_SCORING if scoring is None else scoring,
+        book=new_score_book(
+            NO_SCORING if scoring is None else scoring, arrays.empty.shape[1], arrays.tag.max(initial=-1) + 1
+        ),
+        tries=empty(len(arrays.job_class)),
+    )
+
+
+def new_score_book(scoring: Scoring, columns: int, tags: int) -> ScoreBook:
+    """Return a book without scores, for matrices of free quanta with R + D columns, and K tags."""
+    servers, most = len(scoring.gpus), int(scoring.gpus.max(initial=0))
+    return ScoreBook(
+        cpu=empty(servers),
+        device=np.zeros((servers, most), np.int64),
+        tags=np.zeros((servers, tags), np.int64),
+        holds=np.zeros(servers, np.bool_),
+        seen=np.full((servers, 1 + most + tags), -1, np.int64),
+        stamp=empty(servers),
+        clock=empty(1),
+        before=np.zeros(servers),
+        owner=empty(SCORE_ROWS, -1),
+        scored=np.zeros((SCORE_ROWS, servers), np.int64),
+        score=np.zeros((SCORE_ROWS, servers), np.int64),
+        classes=np.zeros(7),
+        trial=empty(most),
+        rest=np.zeros((servers, columns), np.int64),
+        state=np.zeros(1, np.uint64),
     )

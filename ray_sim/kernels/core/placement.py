@@ -10,10 +10,14 @@ from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import I64, WORKER, Bool, Scratch, WorldArrays
-from ray_sim.kernels.core.devices import GPU, choose_devices, device_room
+from ray_sim.kernels.core.devices import GPU, choose_devices, device_room, holds_all
+from ray_sim.kernels.core.scored_placement import place_by_score
+from ray_sim.kernels.core.server_scores import SCORED_RULES
 
 POOLED, FIRST_FIT, CONSOLIDATE, SPREAD, LOAD_BALANCE = range(5)
 RULE_NAMES = ("pooled", "first_fit", "consolidate", "spread", "load_balance")
+QUEUE_RULES = (*RULE_NAMES, *SCORED_RULES)
+"""Rules of queues: agents take those of `RULE_NAMES`, which need no target of typical tasks."""
 
 
 @kernel
@@ -29,17 +33,6 @@ def room(free: I64, server: int, demand: I64, wanted: int) -> int:
     if free.shape[1] > len(demand) and demand[GPU] > 0:
         fit = device_room(free, server, len(demand), demand[GPU], fit)
     return fit
-
-
-@kernel
-def _holds_all(free: I64, server: int, demand: I64, tasks: int) -> bool:
-    """Whether a server has room for all these tasks."""
-    for r in range(len(demand)):
-        if demand[r] > 0 and free[server, r] < tasks * demand[r]:
-            return False
-    if free.shape[1] > len(demand) and demand[GPU] > 0:
-        return device_room(free, server, len(demand), demand[GPU], tasks) == tasks
-    return True
 
 
 @kernel
@@ -89,7 +82,7 @@ def _first_single(
     """Rule `first_fit`: the first server that holds the whole gang; O(S)."""
     for i in range(arrays.pool_ptr[q], arrays.pool_ptr[q + 1]):
         server = arrays.pool_servers[i]
-        if there[server] and _holds_all(free, server, demand, tasks):
+        if there[server] and holds_all(free, server, demand, tasks):
             out.server[0] = server
             out.tasks[0] = tasks
             return 1
@@ -107,7 +100,7 @@ def _best_single(
     best, best_score = -1, 0.0
     for i in range(arrays.pool_ptr[q], arrays.pool_ptr[q + 1]):
         server = arrays.pool_servers[i]
-        if not (there[server] and _holds_all(free, server, demand, tasks)):
+        if not (there[server] and holds_all(free, server, demand, tasks)):
             continue
         score = _free_score(arrays, free, server, demand, tasks)
         if best >= 0 and score >= best_score:
@@ -209,7 +202,7 @@ def _one_by_one(
         best, best_tally, best_score = -1, 0, 0.0
         for i in range(lo, hi):
             server, tally = arrays.pool_servers[i], out.tally[i - lo]
-            if not (there[server] and _holds_all(free, server, demand, tally + 1)):
+            if not (there[server] and holds_all(free, server, demand, tally + 1)):
                 continue
             if balance:
                 tally = 0
@@ -307,6 +300,8 @@ def _place_tasks(
     rule: int,
     arrays: WorldArrays,
     q: int,
+    job: int,
+    role: int,
     tasks: int,
     demand: I64,
     single: bool,
@@ -315,6 +310,8 @@ def _place_tasks(
     out: Scratch,
 ) -> int:
     """Place identical tasks by the rule; ``single`` says whether one empty server holds all of them."""
+    if rule > LOAD_BALANCE:
+        return place_by_score(rule, arrays, q, job, role, tasks, free, there, out)
     if rule == FIRST_FIT and single:
         return _first_single(arrays, q, tasks, demand, free, there, out)
     if rule == CONSOLIDATE:
@@ -332,12 +329,12 @@ def _place_roles(rule: int, arrays: WorldArrays, job: int, free: I64, there: Boo
 
     Under `first_fit` and `consolidate` a gang that fits on one empty server is placed as one task with the
     total demand. Else workers are placed first, then parameter servers in the room that is left
-    (``out.rest``), by index order unless the rule is `spread` or `load_balance`.
+    (``out.rest``), by index order under `pooled`, `first_fit` and `consolidate`.
     """
     p, pools = arrays.job_part[job], arrays.class_pool[arrays.job_class[job]]
     if arrays.class_single[arrays.job_class[job]] and (rule == FIRST_FIT or rule == CONSOLIDATE):
         gang_total(arrays, job, out.total)
-        n = _place_tasks(rule, arrays, unit_pool(arrays, job), 1, out.total, True, free, there, out)
+        n = _place_tasks(rule, arrays, unit_pool(arrays, job), job, 0, 1, out.total, True, free, there, out)
         return 0 if n == 0 else _rows_of_one(arrays, job, out)
     for role in range(arrays.gang.shape[1]):
         tasks, demand = arrays.gang[job, role], arrays.demand[job, role]
@@ -346,8 +343,8 @@ def _place_roles(rule: int, arrays: WorldArrays, job: int, free: I64, there: Boo
         if tasks == 0:
             continue
         left = free if role == 0 else out.rest
-        of_role = rule if role == 0 or rule == SPREAD or rule == LOAD_BALANCE else POOLED
-        n = _place_tasks(of_role, arrays, pools[role], tasks, demand, False, left, there, out)
+        of_role = rule if role == 0 or rule >= SPREAD else POOLED
+        n = _place_tasks(of_role, arrays, pools[role], job, role, tasks, demand, False, left, there, out)
         if n == 0:
             return 0
         if role == 0:
@@ -396,8 +393,8 @@ def place(rule: int, arrays: WorldArrays, job: int, free: I64, there: Bool, out:
     c = arrays.job_class[job]
     single, q = arrays.class_single[c], arrays.class_pool[c, WORKER]
     tasks, demand = arrays.gang[job, WORKER], arrays.demand[job, WORKER]
-    n = _place_tasks(rule, arrays, q, tasks, demand, single, free, there, out)
-    if free.shape[1] > len(demand):
+    n = _place_tasks(rule, arrays, q, job, WORKER, tasks, demand, single, free, there, out)
+    if free.shape[1] > len(demand) and rule <= LOAD_BALANCE:
         for k in range(n):
             choose_devices(free, out.server[k], len(demand), demand[GPU], out.tasks[k], out.device, k)
     return n

@@ -25,6 +25,7 @@ from ray_sim.kernels.core.devices import add_devices, copy_devices
 from ray_sim.kernels.core.heap import heap_sort, precedes, push, remove
 from ray_sim.kernels.core.placement import may_fit, measure, meets, place
 from ray_sim.kernels.core.running import claim_place, comes_before, first_after, give_back
+from ray_sim.kernels.core.scored_placement import add_started, begin_scores, drop_running
 
 
 @kernel
@@ -53,6 +54,7 @@ def dequeue(arrays: WorldArrays, queue: Queue, job: int) -> None:
     base = arrays.class_size_ptr[c]
     queue.size[c] = remove(queue.heap, base, queue.size[c], queue.position, queue.key, job)
     queue.stuck[c] = False
+    queue.tries[job] += 1
 
 
 @kernel
@@ -136,7 +138,14 @@ def give_back_changes(arrays: WorldArrays, free: I64, changes: Changes, first: i
 
 @kernel
 def serve_waiting(
-    p: int, rule: int, backfill: bool, freed: bool, serving: Serving, free: I64, there: Bool
+    p: int,
+    rule: int,
+    backfill: bool,
+    reject: bool,
+    freed: bool,
+    serving: Serving,
+    free: I64,
+    there: Bool,
 ) -> None:
     """Start waiting jobs in key order while they fit, without preemption.
 
@@ -149,6 +158,7 @@ def serve_waiting(
 
     Parameters
     ----------
+    reject : whether a job that does not fit leaves the queue, and goes to ``refused``
     freed : whether capacity may have been freed since the last call; if not, classes that did not fit
         then are not tried again
     free : (S, R + D) free quanta, reduced by the starts
@@ -165,7 +175,12 @@ def serve_waiting(
         known = queue.stuck[arrays.job_class[job]]
         if not known and (not measured or may_fit(rule, arrays, job, out.most[0])):
             n = place(rule, arrays, job, free, there, out)
-        if n == 0:
+        if n == 0 and reject:
+            dequeue(arrays, queue, job)
+            queue.stuck[arrays.job_class[job]] = True
+            serving.refused[serving.n_refused[0]] = job
+            serving.n_refused[0] += 1
+        elif n == 0:
             _block(arrays, queue, p, job, backfill)
             if backfill and not (measured or known):
                 measure(arrays, p, free, out.most[0])
@@ -173,6 +188,7 @@ def serve_waiting(
         else:
             dequeue(arrays, queue, job)
             take_rows(arrays, job, free, out, n)
+            add_started(rule, arrays, job, out, n)
             add_change(serving.changes, job, out, n)
         job = _head(arrays, queue, p)
 
@@ -213,6 +229,7 @@ def serve_all(
     arrays, queue, out = serving.arrays, serving.queue, serving.scratch
     idle, claimable = serving.idle, serving.claimable
     copy_matrix(pool.free, idle)
+    begin_scores(rule, pool, out)
     _unblock(arrays, queue, p)
     if freed:
         _unstick(arrays, queue, p)
@@ -234,6 +251,7 @@ def serve_all(
                 continue
             job = running.job[slot]
             give_back(running, slot, arrays, pool, idle)
+            drop_running(rule, arrays, pool, job, out)
             measured = False
         n = 0
         known = not was_running and queue.stuck[arrays.job_class[job]]
@@ -256,6 +274,7 @@ def serve_all(
         if was_running or n > 0:  # a running job is moved, or suspended with n = 0
             take_rows(arrays, job, idle, out, n)
             take_rows(arrays, job, claimable, out, n)
+            add_started(rule, arrays, job, out, n)
             add_change(serving.changes, job, out, n)
         if was_running:
             continue

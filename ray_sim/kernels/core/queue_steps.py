@@ -6,7 +6,14 @@ from typing import NamedTuple
 
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import I64, Bool, Pool, Serving
-from ray_sim.kernels.core.queue_dispatch import copy_matrix, enqueue, order_changes, serve_waiting
+from ray_sim.kernels.core.queue_dispatch import (
+    copy_matrix,
+    enqueue,
+    order_changes,
+    serve_waiting,
+    sort_prefix,
+)
+from ray_sim.kernels.core.scored_placement import begin_scores
 
 
 class QueueBooks(NamedTuple):
@@ -45,13 +52,20 @@ def push_jobs(books: QueueBooks, jobs: I64, keys: I64) -> tuple[int, int]:
 
 
 @kernel
-def serve_queue(books: QueueBooks, rule: int, backfill: bool, pool: Pool) -> None:
-    """Start waiting jobs of every partition in which something has happened, see `serve_waiting`."""
+def serve_queue(books: QueueBooks, rule: int, backfill: bool, reject: bool, pool: Pool) -> int:
+    """Start waiting jobs of every partition in which something has happened, see `serve_waiting`.
+
+    Returns how many jobs found no room; `Serving.refused` has them, sorted.
+    """
     serving = books.serving
     serving.changes.size[0] = 0
+    serving.n_refused[0] = 0
     for p in range(len(books.to_serve)):
         if books.to_serve[p]:
             copy_matrix(pool.free, serving.idle)
-            serve_waiting(p, rule, backfill, True, serving, serving.idle, pool.there)
+            begin_scores(rule, pool, serving.scratch)
+            serve_waiting(p, rule, backfill, reject, True, serving, serving.idle, pool.there)
             books.to_serve[p] = False
     order_changes(serving.changes)
+    sort_prefix(serving.refused, serving.n_refused[0])
+    return int(serving.n_refused[0])

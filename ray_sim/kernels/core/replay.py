@@ -12,7 +12,13 @@ from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core import running
 from ray_sim.kernels.core.arrays import RUNNING, Outages, Recorder
 from ray_sim.kernels.core.heap import next_time, unschedule
-from ray_sim.kernels.core.job_transitions import commit_placements, finish_due, next_job_event, submit_due
+from ray_sim.kernels.core.job_transitions import (
+    commit_placements,
+    finish_due,
+    next_job_event,
+    reject,
+    submit_due,
+)
 from ray_sim.kernels.core.outages import lose_server, regain_server
 from ray_sim.kernels.core.placement_rows import rigid_rate
 from ray_sim.kernels.core.progress import set_rate
@@ -22,6 +28,7 @@ from ray_sim.kernels.core.queue_dispatch import (
     order_changes,
     serve_all,
     serve_waiting,
+    sort_prefix,
 )
 from ray_sim.kernels.core.queue_levels import (
     change_places,
@@ -47,6 +54,7 @@ from ray_sim.kernels.core.replay_state import (
     Engine,
     Order,
 )
+from ray_sim.kernels.core.scored_placement import begin_scores
 
 
 @kernel
@@ -148,7 +156,8 @@ def _serve_partition(p: int, now: int, order: Order, engine: Engine) -> None:
         return
     changes = serving.changes
     first = changes.size[0]
-    serve_waiting(p, order.placement, order.backfill, freed, serving, pool.free, pool.there)
+    begin_scores(order.placement, pool, serving.scratch)
+    serve_waiting(p, order.placement, order.backfill, order.reject, freed, serving, pool.free, pool.there)
     # `serve_waiting` took the starts from `pool.free`; add them: `commit_placements` takes them again.
     give_back_changes(serving.arrays, pool.free, changes, first)
 
@@ -222,6 +231,7 @@ def _happen(now: int, order: Order, engine: Engine, record: Recorder) -> None:
 def _serve(now: int, order: Order, engine: Engine) -> None:
     """Dispatch every partition marked ``to_dispatch``."""
     engine.serving.changes.size[0] = 0
+    engine.serving.n_refused[0] = 0
     for p in range(len(engine.to_dispatch)):
         if not engine.to_dispatch[p]:
             continue
@@ -269,6 +279,9 @@ def replay(
             _change_servers(now, order, engine, record, outages)
         _happen(now, order, engine, record)
         _serve(now, order, engine)
+        sort_prefix(engine.serving.refused, engine.serving.n_refused[0])
+        for job in engine.serving.refused[: engine.serving.n_refused[0]]:
+            reject(now, books, record, job)
         if engine.n_moved[0] > 0:
             record_levels(now, engine, record)
         if changes.size[0] > 0:

@@ -18,6 +18,7 @@ from ray_sim.policies.optimus.allocation import (
     tetris_tasks,
 )
 from ray_sim.policies.optimus.placement import dominant_shares, place, scarcest_resource
+from ray_sim.policies.shared.typed_servers import TypeResources
 from ray_sim.policy_api import WORKER, PlacementTable
 
 StayBy = Literal["same", "length", "size"]
@@ -29,6 +30,8 @@ class Choices:
 
     quanta: IntArray
     """(R,) quanta per unit of each resource."""
+    gpu: int
+    """Number of the resource that GPU types confine."""
     allocation: str
     normalise: Normalise
     placement: str
@@ -103,7 +106,9 @@ class Target(NamedTuple):
     """Operations of the placement, see `FreeServers`, and a gain for each job and each task."""
 
 
-def target_of(interval: IntervalJobs, servers: IntArray, capacity: IntArray, choices: Choices) -> Target:
+def target_of(
+    interval: IntervalJobs, servers: IntArray, capacity: IntArray, choices: Choices, types: TypeResources
+) -> Target:
     """Allocate and place the jobs on these servers.
 
     Jobs that stay keep their placements; the other jobs share the rest of the servers.
@@ -112,6 +117,7 @@ def target_of(interval: IntervalJobs, servers: IntArray, capacity: IntArray, cho
     ----------
     servers : (S,) available servers, sorted
     capacity : (S, R) quanta of these servers
+    types : of the roles of the jobs, on these servers
     """
     claims, pool = interval.claims, capacity.sum(axis=0)
     placements = interval.placements
@@ -124,14 +130,15 @@ def target_of(interval: IntervalJobs, servers: IntArray, capacity: IntArray, cho
     tasks = np.zeros_like(interval.held)
     if len(others):
         mine = _claims_of(claims, others)
-        tasks[others] = _allocated(mine, interval.asked[others], capacity, room, choices)
+        in_types = types._replace(needed=types.needed[others])
+        tasks[others] = _allocated(mine, interval.asked[others], capacity, room, choices, in_types)
     same = choices.keep_places & (tasks == interval.held).all(axis=1)
     home = placements.where(same[placements.job])
     placed, steps = place(
         tasks,
-        claims.demand,
+        np.concatenate([claims.demand, types.needed], axis=2),
         home,
-        room,
+        np.hstack([room, types.offered]),
         scarcest_resource(tasks, claims.demand, pool),
         rule=choices.placement,
         size=dominant_shares(tasks, claims.demand, pool) if choices.by_demand else tasks.sum(axis=1),
@@ -147,16 +154,26 @@ def target_of(interval: IntervalJobs, servers: IntArray, capacity: IntArray, cho
 
 
 def _allocated(
-    claims: Claims, asked: IntArray, capacity: IntArray, room: IntArray, choices: Choices
+    claims: Claims,
+    asked: IntArray,
+    capacity: IntArray,
+    room: IntArray,
+    choices: Choices,
+    types: TypeResources,
 ) -> IntArray:
-    """(n, 2) workers and parameter servers of jobs that share ``room`` on servers of this capacity."""
+    """(n, 2) workers and parameter servers of jobs that share ``room`` on servers of this capacity.
+
+    By marginal gains the jobs of a pool of GPU types get no more GPUs than its servers have free.
+    """
     pool, left = capacity.sum(axis=0), room.sum(axis=0)
     if choices.allocation == "drf":
         return drf_tasks(claims, pool, left)
     if choices.allocation == "tetris":
         return tetris_tasks(claims, asked, capacity, room)
     priced = claims._replace(cost=costs(claims.demand, pool, choices.quanta, choices.normalise))
-    return marginal_gains(priced, left)
+    gpus = types.needed * claims.demand[:, :, choices.gpu, None]
+    priced = priced._replace(demand=np.concatenate([claims.demand, gpus], axis=2))
+    return marginal_gains(priced, np.append(left, room[:, choices.gpu] @ (types.offered > 0)))
 
 
 def _claims_of(claims: Claims, jobs: IntArray) -> Claims:

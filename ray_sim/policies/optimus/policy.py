@@ -39,6 +39,7 @@ from ray_sim.policies.optimus.knowledge import (
 from ray_sim.policies.optimus.loss_fit import LEAST_POINTS, epochs_left, fitted_curves
 from ray_sim.policies.optimus.parameters import PARAMETERS
 from ray_sim.policies.optimus.speed_fit import TrialRuns
+from ray_sim.policies.shared.typed_servers import type_resources
 from ray_sim.policy_api import (
     NO_JOBS,
     WORKER,
@@ -131,7 +132,9 @@ class Optimus(ElasticPolicy):
         self._trials = TrialRuns(world)
         self._known = nothing_known(NO_JOBS)
         self._counts = np.zeros(len(_COUNTS), dtype=np.int64)
-        self._choices = self._choices_for(np.array([QUANTA_PER_UNIT[r] for r in world.cluster.resources]))
+        resources = world.cluster.resources
+        quanta = np.array([QUANTA_PER_UNIT[resource] for resource in resources])
+        self._choices = self._choices_for(quanta, resources.index("gpu"))
 
     def decide(self, view: ElasticView) -> ElasticDecision:
         """Fit to the observations of the last interval, then allocate and place."""
@@ -227,7 +230,8 @@ class Optimus(ElasticPolicy):
             members = np.flatnonzero(partition == p)
             servers = np.flatnonzero((self._world.server_partition == p) & view.available)
             capacity = self._world.cluster.capacity[servers]
-            target = target_of(part_of(interval, members), servers, capacity, self._choices)
+            types = type_resources(self._world, self._world.pool_of(jobs[members]), servers)
+            target = target_of(part_of(interval, members), servers, capacity, self._choices, types)
             placed = target.placements
             found.append(replace(placed, job=members[placed.job]))
             self._counts[_SHRUNK] += target.shrunk

@@ -15,6 +15,7 @@ from ray_sim.model.job import Exchange
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.optimus.allocation import TERMS
 from ray_sim.policies.optimus.placement import place_alone
+from ray_sim.policies.shared.typed_servers import bundle_pool
 from ray_sim.policy_api import ElasticContext, Rows
 
 # Indices in `TERMS` of the coefficients of each model.
@@ -96,18 +97,15 @@ MOST_TRIAL_TASKS = 16
 
 
 class TrialRuns:
-    """Runs on the empty servers of a job's partition, placed evenly on few servers as by the policy."""
+    """Runs on the empty servers of a job's pool, placed evenly on few servers as by the policy."""
 
     def __init__(self, world: ElasticContext) -> None:
         self._world = world
-        capacity, partition = world.cluster.capacity, world.server_partition
-        self._servers = {
-            p: few_of_each_kind(capacity[partition == p]) for p in np.unique(partition).tolist() if p >= 0
-        }
-        """(S, R) quanta of the servers of each partition, at most as many per kind as one trial can use."""
+        self._servers = [few_of_each_kind(world.cluster.capacity[pool]) for pool in world.pools]
+        """(S, R) quanta of the servers of each pool, at most as many per kind as one trial can use."""
 
     def samples_per_s(self, jobs: IntArray, workers: IntArray, ps: IntArray) -> FloatArray:
-        """(n,) speeds of trial runs with these numbers of tasks, NaN where the partition has no room.
+        """(n,) speeds of trial runs with these numbers of tasks, NaN where the pool has no room.
 
         Parameters
         ----------
@@ -115,11 +113,11 @@ class TrialRuns:
         workers, ps : (n,), up to `MOST_TRIAL_TASKS` each
         """
         found = np.full(len(jobs), np.nan)
-        partition = self._world.jobs.partition[jobs]
+        pool = bundle_pool(self._world, jobs)
         tasks = np.stack([workers, ps], axis=1)
-        for p in np.unique(partition).tolist():
-            at = np.flatnonzero(partition == p)
-            trial = place_alone(tasks[at], self._world.jobs.role_demand[jobs[at]], self._servers[p])
+        for q in np.unique(pool).tolist():
+            at = np.flatnonzero(pool == q)
+            trial = place_alone(tasks[at], self._world.jobs.role_demand[jobs[at]], self._servers[q])
             placed = np.unique(trial.job)
             ptr = np.append(np.searchsorted(trial.job, placed), len(trial.job))
             at = at[placed]

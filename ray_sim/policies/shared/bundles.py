@@ -14,6 +14,7 @@ from ray_sim.kernels.core.arrays import I64, MOST_TASKS, PARAMETER_SERVER, WORKE
 from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.model.units import NEVER_US, FloatArray, IntArray
 from ray_sim.policies.shared.elastic_options import deciding_slot_us, waits_for_slot
+from ray_sim.policies.shared.typed_servers import bundle_pool
 from ray_sim.policy_api import (
     ALL_REDUCE,
     Decision,
@@ -62,8 +63,8 @@ def worker_limit(world: PolicyContext, cap: str, most_workers: int | None) -> In
 class Bundles(NamedTuple):
     """Bundle of each job: at most `workers_per_ps` workers and one parameter server.
 
-    It is reduced until it has no more workers than the job may have, and until an empty server of the
-    partition holds it. For an all-reduce job it is one worker.
+    It is reduced until it has no more workers than the job may have, and until an empty server of its pool
+    holds it. For an all-reduce job it is one worker.
     """
 
     workers: IntArray
@@ -109,14 +110,14 @@ def bundles(world: PolicyContext, most_workers: IntArray | FloatArray) -> Bundle
 
 
 def _beside(world: PolicyContext, worker: IntArray, ps: IntArray) -> IntArray:
-    """(J,) workers that an empty server of a job's partition holds together with one parameter server.
+    """(J,) workers that an empty server of a job's pool holds together with one parameter server.
 
     ``worker`` and ``ps`` are (J, R) quanta.
     """
     most: IntArray = np.zeros(len(worker), dtype=np.int64)
-    for partition in np.unique(world.server_partition).tolist():
-        mine = np.flatnonzero(world.jobs.partition == partition)
-        here = world.cluster.capacity[world.server_partition == partition]
+    pool = bundle_pool(world, np.arange(len(worker)))
+    for q in np.unique(pool).tolist():
+        mine, here = np.flatnonzero(pool == q), world.cluster.capacity[world.pools[q]]
         for capacity in np.unique(here, axis=0):
             left = capacity - ps[mine]
             room = np.full(left.shape, _UNLIMITED)

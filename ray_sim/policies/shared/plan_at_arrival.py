@@ -71,6 +71,7 @@ class Planned(ElasticPolicy):
     wake_on: Wake = Wake.ARRIVAL | Wake.SERVER_CHANGE | Wake.REVIEW
     sees: frozenset[str] = frozenset({"utility", "training_profile", WHOLE_TRACE})
     slotted: ClassVar[bool] = True
+    respects_types: ClassVar[bool] = False
     bounded: ClassVar[bool] = True
 
     def __init__(

@@ -38,9 +38,9 @@ NEVER_FIT = "tasks_never_fit"
 class TaskPlacement(ElasticPolicy):
     """Place the tasks that each waiting job asks for, in the order of submission, workers first.
 
-    Each task goes to the server of the best score among those of the job's partition where it fits; ties: the
-    lowest. A job that does not fit whole holds nothing and waits, and later jobs are tried. What is placed
-    stays; a job that lost a server is placed anew.
+    Each task goes to the server of the best score among those of its pool where it fits; ties: the lowest. A
+    job that does not fit whole holds nothing and waits, and later jobs are tried. What is placed stays; a job
+    that lost a server is placed anew.
     """
 
     parameters: ClassVar[tuple[Parameter, ...]] = (PARAMETER_BLOCKS,)
@@ -108,7 +108,7 @@ class TaskPlacement(ElasticPolicy):
         return Servers(
             capacity=capacity,
             free=free,
-            partition=self._world.server_partition.copy(),
+            pools=self._world.pools.copy(),
             available=available,
             beside=beside,
             load=np.empty(len(capacity)),
@@ -120,7 +120,7 @@ class TaskPlacement(ElasticPolicy):
     def _gangs(self, jobs: IntArray) -> Gangs:
         of_job = self._world.jobs
         return Gangs(
-            of_job.gang[jobs], of_job.role_demand[jobs], of_job.partition[jobs], self.job_types(jobs)
+            of_job.gang[jobs], of_job.role_demand[jobs], self._world.pool_of(jobs), self.job_types(jobs)
         )
 
 

@@ -23,8 +23,8 @@ class Servers(NamedTuple):
     """(S, R) quanta."""
     free: I64
     """(S, R) quanta; changed by a placement."""
-    partition: I64
-    """(S,)"""
+    pools: Bool
+    """(Q, S) servers of each pool."""
     available: Bool
     """(S,)"""
     beside: I64
@@ -46,7 +46,8 @@ class Gangs(NamedTuple):
     """(n, roles) tasks of each role, workers first."""
     quanta: I64
     """(n, roles, R) demand of one task."""
-    partition: I64
+    pool: I64
+    """(n, roles) pool of the tasks of each role."""
     of_type: I64
     """Type of each job; empty where no rule asks."""
 
@@ -105,14 +106,14 @@ def predict(beside: I64, coefficients: F64, of_type: int, slowdown: F64) -> None
 
 
 @kernel
-def _best(servers: Servers, partition: int, quanta: I64, rule: int) -> int:
+def _best(servers: Servers, pool: int, quanta: I64, rule: int) -> int:
     """Return the server of the best score with room for one task, the lowest of equals; -1 if none has.
 
     Scores: load; remaining capacity; predicted slowdown, then load, or first the tasks of the job. O(S R).
     """
     best = -1
     for server in range(len(servers.load)):
-        if servers.partition[server] != partition or not servers.available[server]:
+        if not (servers.pools[pool, server] and servers.available[server]):
             continue
         if best >= 0:
             if rule == LEAST_LEFT:
@@ -139,7 +140,7 @@ def _place(servers: Servers, gangs: Gangs, i: int, rule: int) -> bool:
     """
     for role in range(gangs.tasks.shape[1]):
         for _ in range(gangs.tasks[i, role]):
-            server = _best(servers, gangs.partition[i], gangs.quanta[i, role], rule)
+            server = _best(servers, gangs.pool[i, role], gangs.quanta[i, role], rule)
             if server < 0:
                 _take_back(servers, gangs, i)
                 return False

@@ -26,6 +26,7 @@ LABELS = {
     Reason.CHUNKS: "no chunk in progress",
     Reason.OUTAGE: "servers unavailable",
     Reason.FULL: "too little free",
+    Reason.GPU_TYPE: "too little free of its GPU types",
     Reason.FRAGMENTED: "free capacity in pieces",
     Reason.NO_SERVER: "placement rule finds no servers",
     Reason.BEHIND: "behind other jobs",
@@ -69,6 +70,9 @@ def cause_text(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_s
             return "too little is free; with the unavailable servers it would be enough"
         case Reason.FULL:
             return f"too little is free in {'its vc' if facts.partitions else 'the cluster'}"
+        case Reason.GPU_TYPE:
+            types = _types(facts, facts.by_role(job).all(axis=0))
+            return f"too little is free on {types}; on all types together it would be enough"
         case Reason.FRAGMENTED:
             return f"free capacity is in pieces, {_fitting(facts.arrays.gang[job], stretches.tasks[n])}"
         case Reason.NO_SERVER:
@@ -100,8 +104,10 @@ def rejection_text(facts: RunFacts, job: int, row: Mapping[str, Any]) -> str:
     if row["reason"] != "never_fits":
         return f"rejected: {_refusal(row) if row.get('refusal') else row['reason']}"
     eligible = facts.eligible(job)
-    if not eligible.any():
+    if not facts.in_partition(job).any():
         return "rejected on arrival: no server belongs to its partition"
+    if not eligible.any():
+        return "rejected on arrival: no server of its partition has a GPU type that it accepts"
     if facts.chunked:
         return "rejected on arrival: no worker, or no parameter server, of its partition has enough memory"
     whole = facts.whole_demand(job)
@@ -141,12 +147,21 @@ def _amounts(facts: RunFacts, whole: IntArray, *others: IntArray) -> list[str]:
 
 
 def _servers(facts: RunFacts, job: int, servers: BoolArray, unavailable: int = 0) -> str:
-    """Number of these servers, (S,), of a job's partition, e.g. ``2 of 3 servers of vc a, 1 unavailable``."""
+    """Number of these servers, (S,), that a job may use, e.g. ``2 of 3 servers of vc a, 1 unavailable``."""
     count = int(servers.sum())
     some = f"{count - unavailable:,} of " if unavailable else ""
     where = f" of vc {facts.partitions[int(facts.arrays.job_part[job])]}" if facts.partitions else ""
+    own = facts.by_role(job).all(axis=0)
+    if (own != facts.in_partition(job)).any():
+        where += f" with {_types(facts, own)}" if (servers == own).all() else ""
     rest = f", {unavailable:,} unavailable" if unavailable else ""
     return f"{some}{count:,} server{'s' if count != 1 else ''}{where}{rest}"
+
+
+def _types(facts: RunFacts, servers: BoolArray) -> str:
+    """GPU types of servers, e.g. ``T4 or V100``."""
+    found = sorted({str(facts.gpu_types[s]) for s in np.flatnonzero(servers).tolist()})
+    return " or ".join(", ".join(found).rsplit(", ", 1))
 
 
 _EVENTS = {

@@ -28,8 +28,9 @@ from ray_sim.kernels.core.arrays import (
     devices,
 )
 from ray_sim.kernels.core.devices import DEVICE, GPU
-from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.kernels.core.placement import LOAD_BALANCE, RULE_NAMES
 from ray_sim.kernels.core.room_over_time import NO_RULE
+from ray_sim.kernels.core.server_scores import SCORED_RULES
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray
 from ray_sim.reports.submission_times import last_end_s
 
@@ -48,6 +49,8 @@ class RunFacts:
     cloud: BoolArray
     """(S,) servers of a cloud."""
     job_ids: pl.Series
+    gpu_types: tuple[str | None, ...]
+    """(S,) GPU type of each server."""
     partitions: tuple[str, ...] | None
     """Names of the partitions; None where all servers are one."""
     ps_levels: tuple[IntArray, IntArray] | None
@@ -69,14 +72,42 @@ class RunFacts:
 
     @property
     def rule(self) -> int:
-        """Number of the placement rule; `NO_RULE` if the policy declares none of `RULE_NAMES`."""
+        """Number of the placement rule; `NO_RULE` if the policy declares none of `QUEUE_RULES`.
+
+        Rules that score servers find room where `load_balance` does: both go task by task.
+        """
+        if self.placement in SCORED_RULES:
+            return LOAD_BALANCE
         return RULE_NAMES.index(self.placement) if self.placement in RULE_NAMES else NO_RULE
 
-    def eligible(self, job: int) -> BoolArray:
+    def in_partition(self, job: int) -> BoolArray:
         """(S,) servers of the job's partition."""
         part = self.arrays.server_part
         mine: BoolArray = (part == self.arrays.job_part[job]) & (part >= 0)
         return mine
+
+    def by_role(self, job: int) -> BoolArray:
+        """(roles, S) servers that tasks of each role may be on: of the partition and accepted GPU types."""
+        arrays = self.arrays
+        may = np.zeros((arrays.class_pool.shape[1], len(self.servers)), dtype=np.bool_)
+        for role, q in enumerate(arrays.class_pool[arrays.job_class[job]].tolist()):
+            if q >= 0:
+                may[role, arrays.pool_servers[arrays.pool_ptr[q] : arrays.pool_ptr[q + 1]]] = True
+        return may
+
+    def eligible(self, job: int) -> BoolArray:
+        """(S,) servers that the job may use."""
+        may: BoolArray = self.by_role(job).any(axis=0)
+        return may
+
+    def may_meet(self, job: int, others: IntArray) -> BoolArray:
+        """(n,) whether each of the others may use a server that the job may use."""
+        pools = self.arrays.class_pool[self.arrays.job_class]
+        here: BoolArray = self.arrays.job_part[others] == self.arrays.job_part[job]
+        if not here.any():
+            return here
+        meets = self.arrays.pool_meets[pools[job]].any(axis=0)  # (Q,)
+        return here & meets[pools[others]].any(axis=1)
 
     def serving(self, job: int) -> BoolArray:
         """(S,) servers of the partition of a chunked job whose parameter servers may serve it."""

@@ -115,18 +115,22 @@ class Reason(IntEnum):
     NOT_ARRIVED = 0
     """It is announced, and has not arrived."""
     OUTAGE = 1
-    """Less is free in sum than it needs, or no server is available; all servers would have been enough."""
+    """Less is free in sum on the servers that it may use than it needs, or none is available; all of them
+    would have been enough."""
     FULL = 2
-    """Less is free in sum than it needs; of a chunked job: it holds no parameter server, and none is free."""
-    CHUNKS = 3
+    """Less is free in sum in its partition than it needs; of a chunked job: it holds no parameter server, and
+    none is free."""
+    GPU_TYPE = 3
+    """Enough is free in its partition, and less than it needs on servers of GPU types that it accepts."""
+    CHUNKS = 4
     """A chunked job: no chunk makes progress, and a parameter server is held or free."""
-    FRAGMENTED = 4
+    FRAGMENTED = 5
     """Enough is free in sum, and no choice of servers holds all its tasks."""
-    NO_SERVER = 5
+    NO_SERVER = 6
     """All its tasks fit, and the policy's placement rule finds no servers for it."""
-    BEHIND = 6
+    BEHIND = 7
     """There is room; jobs that waited at the same time started first, or the queue is strict."""
-    POLICY = 7
+    POLICY = 8
     """There is room, and no waiting job started before it."""
 
 
@@ -155,7 +159,6 @@ class Explainer:
 
     def __init__(self, facts: RunFacts, history: History, free: FreeCapacity, waits: Waits) -> None:
         self._facts, self._history, self._free, self._waits = facts, history, free, waits
-        self._wait_part = facts.arrays.job_part[waits.job]
         self._rooms: dict[int, tuple[IntArray, _Room]] = {}
 
     def stretches(self, row: int, arrival_us: int | None = None) -> Stretches:
@@ -163,9 +166,8 @@ class Explainer:
         job = int(self._waits.job[row])
         begin, end = int(self._waits.begin_us[row]), int(self._waits.end_us[row])
         times, room = self._room(job)
-        ahead_times, ahead = ahead_over_time(
-            self._waits, row, self._wait_part == self._facts.arrays.job_part[job]
-        )
+        rivals = self._facts.may_meet(job, self._waits.job)
+        ahead_times, ahead = ahead_over_time(self._waits, row, rivals)
         fixed = [begin] if arrival_us is None or not begin < arrival_us < end else [begin, arrival_us]
         own = self._own_servers(job)
         cuts = np.concatenate([times, ahead_times, *own, fixed])
@@ -207,31 +209,30 @@ class Explainer:
 
     def _new_room(self, job: int) -> tuple[IntArray, _Room]:
         facts = self._facts
-        rows = self._free.of(facts.eligible(job))
-        whole = facts.whole_demand(job)
-        roles = range(facts.arrays.gang.shape[1])
+        rows = self._free.of(facts.in_partition(job))
+        whole, demand, gang = facts.whole_demand(job), facts.arrays.demand[job], facts.arrays.gang[job]
+        may = facts.by_role(job)[:, rows.server]
+        mine = _resources_of_roles(may, (demand > 0) & (gang[:, None] > 0))
         absent = facts.arrays.capacity[rows.server] * ~rows.there[:, None]
         fitting = [
-            rows.there * tasks_that_fit(rows.free, rows.devices, facts.arrays.demand[job, role])
-            for role in roles
+            rows.there * on * tasks_that_fit(rows.free, rows.devices, of_role)
+            for on, of_role in zip(may, demand, strict=True)
         ]
-        holds = (
-            rows.there
-            & (rows.free >= whole).all(axis=1)
-            & (fitting[WORKER] >= facts.arrays.gang[job, WORKER])
-        )
-        servers = np.stack([rows.there, holds, *fitting], axis=1).astype(np.int64)
-        times, sums = rows.sums_by_time(np.hstack([rows.free, absent, servers]))
+        holds = rows.there & (rows.free >= whole).all(axis=1) & may.all(axis=0)
+        holds &= fitting[WORKER] >= gang[WORKER]
+        servers = np.stack([rows.there & may.any(axis=0), holds, *fitting], axis=1).astype(np.int64)
+        times, sums = rows.sums_by_time(np.hstack([rows.free, mine * rows.free, mine * absent, servers]))
         n = rows.free.shape[1]
-        free, absent, counts, tasks = np.split(sums, [n, 2 * n, 2 * n + 2], axis=1)
-        lacks: BoolArray = np.any(free < whole, axis=1) | (counts[:, 0] == 0)
-        lacks_with_absent: BoolArray = np.any(free + absent < whole, axis=1)
+        everywhere, free, absent, counts, tasks = np.split(sums, [n, 2 * n, 3 * n, 3 * n + 2], axis=1)
+        short: BoolArray = np.any(free < whole, axis=1) | (counts[:, 0] == 0)
+        outage = short & ~np.any(free + absent < whole, axis=1)
+        full = short & np.any(everywhere < whole, axis=1)
         verdict = np.full(len(times), FOUND, dtype=np.int8)
-        apart: BoolArray = np.any(tasks < facts.arrays.gang[job], axis=1)
+        apart: BoolArray = np.any(tasks < gang, axis=1)
         verdict[apart] = NO_ROOM
-        self._judge(job, rows, times, ~lacks & ~apart & (counts[:, 1] == 0), verdict)
+        self._judge(job, rows, times, ~short & ~apart & (counts[:, 1] == 0), verdict)
         unavailable = facts.eligible(job).sum() - counts[:, 0]
-        return times, _Room(free, unavailable, tasks, lacks & ~lacks_with_absent, lacks, verdict)
+        return times, _Room(free, unavailable, tasks, outage, full, short, verdict)
 
     def _new_ps_room(self, job: int) -> tuple[IntArray, _Room]:
         """Parameter servers that may serve a chunked job."""
@@ -246,7 +247,7 @@ class Explainer:
         lacks = sums[:, 0] <= 0
         none = np.zeros((len(times), facts.arrays.gang.shape[1]), dtype=np.int64)
         verdict = np.full(len(times), FOUND, dtype=np.int8)
-        return times, _Room(sums[:, :1], sums[:, 2], none, lacks & (sums[:, 1] > 0), lacks, verdict)
+        return times, _Room(sums[:, :1], sums[:, 2], none, lacks & (sums[:, 1] > 0), lacks, lacks, verdict)
 
     def _judge(self, job: int, rows: FreeCapacity, times: IntArray, asked: BoolArray, verdict: I8) -> None:
         """Set the verdicts at the instants asked: each role fits apart, and no server holds the gang.
@@ -273,7 +274,8 @@ class Explainer:
         in_strict_queue = self._facts.strict and self._facts.rule != NO_RULE
         holds = {
             Reason.OUTAGE: room.outage[at],
-            Reason.FULL: room.lacks[at],
+            Reason.FULL: room.full[at],
+            Reason.GPU_TYPE: room.short[at],
             Reason.CHUNKS: np.full(len(at), self._facts.chunked),
             Reason.FRAGMENTED: verdict == NO_ROOM,
             Reason.NO_SERVER: verdict == MISSED,
@@ -298,10 +300,21 @@ class _Room:
     """(m, roles) tasks of each role that fit if there are no others."""
     outage: BoolArray
     """Whether unavailable servers would be enough with what is free."""
-    lacks: BoolArray
-    """Whether less is free in sum than the gang needs, or no server is available."""
+    full: BoolArray
+    """Whether less is free in sum in the whole partition than the gang needs, or no server is available."""
+    short: BoolArray
+    """The same of the servers that the job may use."""
     verdict: I8
     """Whether there is room, see `ray_sim.kernels.core.room_over_time`; of instants that lack nothing."""
+
+
+def _resources_of_roles(may: BoolArray, demanded: BoolArray) -> BoolArray:
+    """(n, R) servers on which a role may be, (roles, n) ``may``, that demands the resource, (roles, R).
+
+    Of a resource that no role demands, the servers of any role.
+    """
+    mine: BoolArray = np.einsum("kn,kr->nr", may, demanded | ~demanded.any(axis=0)) > 0
+    return mine
 
 
 def _covered(times: IntArray, begins: IntArray, ends: IntArray) -> BoolArray:

@@ -13,11 +13,13 @@ from ray_sim.policies.optimus.allocation import Claims, drf_tasks, tetris_tasks
 from ray_sim.policies.optimus.interval import (
     Choices,
     IntervalJobs,
+    Target,
     part_of,
     stay_factors,
     target_of,
     tasks_of,
 )
+from ray_sim.policies.shared.typed_servers import TypeResources
 from tests.placement_tables import rows_in, table_of
 
 
@@ -50,11 +52,18 @@ def choose(allocation: str = "optimus", *, keep_places: bool = True, shrink: boo
         allocation=allocation,
         normalise="share",
         quanta=np.ones(1, np.int64),
+        gpu=0,
         placement="even",
         shrink=shrink,
         keep_places=keep_places,
         by_demand=True,
     )
+
+
+def target_on(interval: IntervalJobs, servers: IntArray, capacity: IntArray, choices: Choices) -> Target:
+    """The target on servers without GPU types."""
+    nothing = np.zeros((len(interval.held), 2, 0), np.int64), np.zeros((len(servers), 0), np.int64)
+    return target_of(interval, servers, capacity, choices, TypeResources(*nothing))
 
 
 def found(
@@ -64,7 +73,7 @@ def found(
     servers: IntArray | None = None,
 ) -> list[list[int]]:
     at = np.arange(len(capacity)) if servers is None else servers
-    target = target_of(interval, at, np.array(capacity)[:, None], choices or choose())
+    target = target_on(interval, at, np.array(capacity)[:, None], choices or choose())
     return sorted(rows_in(target.placements))
 
 
@@ -105,12 +114,12 @@ def test_jobs_for_whose_tasks_there_is_no_room_are_counted() -> None:
     """Two workers of three quanta, a parameter server of one: all fit in 4 and 3, not in 4, 2 and 2."""
     small = claims_of([[[3], [1]]], [9])._replace(most_workers=np.array([2]))
     for rooms, shrunk, workers in (([4, 3], 0, 2), ([4, 2, 2], 1, 1)):
-        target = target_of(interval_of(small), np.arange(len(rooms)), np.array(rooms)[:, None], choose())
+        target = target_on(interval_of(small), np.arange(len(rooms)), np.array(rooms)[:, None], choose())
         assert (target.shrunk, target.without_room) == (shrunk, 0)
         assert tasks_of(target.placements, 1).tolist() == [[workers, 1]]
     # The pool of 16 holds a worker of five and its parameter server, but no server of 4 does.
     large = claims_of([[[5], [1]]], [9])
-    target = target_of(interval_of(large), np.arange(4), np.full((4, 1), 4), choose())
+    target = target_on(interval_of(large), np.arange(4), np.full((4, 1), 4), choose())
     assert (target.shrunk, target.without_room, len(target.placements.job)) == (0, 1, 0)
 
 

@@ -45,12 +45,21 @@ def naive_free(world: World, result: RunResult) -> dict[int, tuple[list[int], li
     return found
 
 
+def accepted(world: World, job: int) -> set[int]:
+    """Servers of a job's partition with a type that it accepts; any type if it has no GPU."""
+    arrays, cluster, texts = world.arrays, world.cluster, world.table.gpu_types
+    text = None if texts is None or not arrays.demand[job, :, 0].any() else texts[job]
+    types = None if text is None else text.split("|")
+    here = [s for s in range(len(cluster)) if arrays.server_part[s] == arrays.job_part[job]]
+    return {s for s in here if types is None or cluster.gpu_type[s] in types}
+
+
 def naive_reason(
     world: World, job: int, free: list[int], there: list[bool], *, rule: str | None, behind: bool
 ) -> str:
     """Reason at an instant: every choice of servers is tried, then the rule is followed by its definition."""
     arrays = world.arrays
-    mine = [s for s in range(len(free)) if arrays.server_part[s] == arrays.job_part[job]]
+    mine = sorted(accepted(world, job))
     roles = [
         Gang(
             tasks=int(tasks),
@@ -65,7 +74,9 @@ def naive_reason(
     here = [free[s] for s in mine if there[s]]
     if sum(here) < whole or not here:
         absent = sum(int(arrays.capacity[s, 0]) for s in mine if not there[s])
-        return "outage" if sum(here) + absent >= whole else "full"
+        everywhere = [free[s] for s in range(len(free)) if arrays.server_part[s] == arrays.job_part[job]]
+        lacking = "full" if sum(everywhere) < whole else "gpu_type"
+        return "outage" if sum(here) + absent >= whole else lacking
     if not some_choice_holds(roles):
         return "fragmented"
     if rule is not None:
@@ -77,7 +88,7 @@ def naive_reason(
 
 def naive_ahead(world: World, result: RunResult) -> dict[tuple[str, float], set[tuple[str, float, float]]]:
     """Name, begin and end of the waits of the jobs that started while a job waited on, by job and begin."""
-    part = dict(zip(world.table.job_id, world.arrays.job_part.tolist(), strict=True))
+    pool = {name: accepted(world, job) for job, name in enumerate(world.table.job_id)}
     since: dict[str, float] = {}
     ahead: dict[tuple[str, float], set[tuple[str, float, float]]] = {}
     rows = result.events.select("time_s", "event", "job_id").iter_rows()
@@ -91,7 +102,7 @@ def naive_ahead(world: World, result: RunResult) -> dict[tuple[str, float], set[
                 started += [(job, begin)] if event == "start" and begin < time_s else []
         for job, begin in started:
             for other, from_s in since.items():
-                if part[other] == part[job] and from_s < time_s:
+                if pool[other] & pool[job] and from_s < time_s:
                     ahead.setdefault((other, from_s), set()).add((job, begin, time_s))
     return ahead
 

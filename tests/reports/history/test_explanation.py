@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -49,13 +50,17 @@ def explain_all(world: World, result: RunResult, **declared: object) -> list[Exp
 
 @st.composite
 def failing_worlds(draw: st.DrawFn) -> World:
-    """Random worlds, half of them with servers that come and go."""
+    """Random worlds, half of them with servers that come and go, half with GPU types."""
     world = draw(worlds())
+    table, cluster = world.table, world.cluster
     if draw(st.booleans()):
-        return world
-    changes = availability(draw(server_changes(len(world.cluster))))
-    cluster = replace(world.cluster, availability=changes)
-    return build_world(world.table, cluster, partition=world.partition, params=world.params)
+        cluster = replace(cluster, availability=availability(draw(server_changes(len(cluster)))))
+    if draw(st.booleans()):
+        types = draw(st.lists(st.sampled_from(["a", "b"]), min_size=len(cluster), max_size=len(cluster)))
+        lists = st.lists(st.sampled_from(["a", "b", "a|b", None]), min_size=len(table), max_size=len(table))
+        table = replace(table, gpu_types=pl.Series(draw(lists), dtype=pl.String))
+        cluster = replace(cluster, gpu_type=tuple(types))
+    return build_world(table, cluster, partition=world.partition, params=world.params)
 
 
 POOLED = {"gpu_shares": "pooled"}
@@ -533,3 +538,25 @@ def test_reasons_of_chunked_jobs_agree_with_a_replay(world: World, policy: str) 
                 if wait.begin_s <= time_us / 1e6 < wait.end_s:
                     [part] = [part for part in wait.parts if part.begin_s <= time_us / 1e6 < part.end_s]
                     assert part.reason == reasons[found.job_id]
+
+
+def test_a_job_waits_for_its_gpu_type_while_others_are_free() -> None:
+    # J1 holds one of the two V100s until 10; J2 needs both, and six T4s are free. J3 asks for a type that no
+    # server has. J4 takes T4s, passes J2, and is no job ahead of it.
+    jobs = [Job(0, 1, 10), Job(1, 2, 5), Job(1, 1, 5), Job(2, 1, 5)]
+    columns = {"gpu_types": pl.Series(["V100", "V100", "P100", "T4"])}
+    cluster = replace(cluster_of([2, 6]), gpu_type=("V100", "T4"))
+    world = build_world(job_table(jobs, columns=columns), cluster)
+    result = replay(world, "fifo")
+    _, second, third, fourth = explain_all(world, result, backfill=False, placement="pooled")
+    assert second.seconds_by_reason == {"gpu_type": 9.0}
+    assert second.waits[0].ahead == ()
+    part = second.waits[0].parts[0]
+    assert part.text == (
+        "too little is free on V100; on all types together it would be enough: needs 2 gpu; "
+        "free: 1 gpu on 1 server with V100"
+    )
+    assert third.rejection == (
+        "rejected on arrival: no server of its partition has a GPU type that it accepts"
+    )
+    assert (fourth.start_s, fourth.waits) == (2.0, ())

@@ -112,8 +112,9 @@ def test_what_is_odd_and_kept_is_noted(trace: Trace) -> None:
         "started_before_creation": 1,
         "running_with_a_deletion_time": 1,
         "pods_with_a_share_of_a_gpu": 0,
-        "pods_that_ask_for_gpu_models": 1,
+        "pods_that_name_gpu_types": 1,
     }
+    assert frame["gpu_types"].to_list() == ["V100M16|V100M32", None, None, None]
     assert dict(frame.select("job_id", "duration_s").iter_rows()) == {"a": 10, "b": 0, "c": 11, "d": 10}
     assert frame.filter(pl.col("job_id") == "c")["wait_s"].to_list() == [None]
 
@@ -180,3 +181,42 @@ def test_shares_go_through_convert_run_and_diff(
     assert main(["diff", str(tmp_path / "a"), str(tmp_path / "b"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
     assert load_workload(workload).demand[:, 0].tolist() == [250] * 9
+
+
+KEEPING = ConvertOptions(keep_pending=True)
+
+
+def test_pods_that_never_started_are_kept_where_one_asks_for_them(trace: Trace) -> None:
+    path = trace(
+        PODS + pod("a") + pod("b", times="7,,", phase="Pending") + pod("c", times="8,9,", phase="Pending")
+    )
+    report = convert("gpu-pods", [path], path.with_name("w.parquet"), options=KEEPING)
+    frame = read_frame(report.out)
+    assert (report.rejected, report.notes["pods_that_never_started"]) == ({}, 2)
+    assert frame.select("job_id", "submit_s", "wait_s", "duration_s").rows() == [
+        ("a", 0, 10, 10),
+        ("b", 7, None, 0),
+        ("c", 8, None, 0),
+    ]
+
+
+def test_a_list_of_demands_alone_is_taken_with_pods_that_never_started(trace: Trace) -> None:
+    path = trace("name,cpu_milli,memory_mib,num_gpu,gpu_milli\nb,1000,2048,1,500\na,2000,,0,\nc,1,1,1,\n")
+    with pytest.raises(InvalidWorkloadError, match="required columns missing: pod_phase, creation_time"):
+        converted(path)
+    report = convert("gpu-pods", [path], path.with_name("w.parquet"), options=KEEPING)
+    assert report.rejected == {"missing_gpu_milli": 1}
+    columns = ("job_id", "trace_order", "submit_s", "duration_s", "num_gpus", "cpu_per_task", "status")
+    assert read_frame(report.out).select(columns).rows() == [
+        ("b", 0, 0, 0, 0.5, 1, None),
+        ("a", 1, 0, 0, 0, 2, None),
+    ]
+
+
+def test_keeping_pending_pods_changes_no_other_row(trace: Trace) -> None:
+    path = trace(PODS + pod("a") + pod("b", times="1,,") + pod("c", times="2,,5") + pod("d", times="3,4,5"))
+    report, frame = converted(path)
+    kept = convert("gpu-pods", [path], path.with_name("k.parquet"), options=KEEPING)
+    assert report.rejected == {"never_started": 1, "missing_end": 1, "negative_duration_s": 1}
+    assert kept.rejected == {"missing_end": 1, "negative_duration_s": 1}
+    assert read_frame(kept.out).filter(pl.col("job_id") != "b").equals(frame)

@@ -6,16 +6,10 @@ from functools import partial
 
 import numpy as np
 
-from ray_sim.certificates.jct import JctLimits, LeastTimes, NoJctLimits
+from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.certificates.utility import certify_utility, with_optimum
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
-from ray_sim.engine.kinds.pools import (
-    LeastUse,
-    most_capacity,
-    partition_names,
-    partition_servers,
-    pooled_limits,
-)
+from ray_sim.engine.kinds.pools import LeastUse, family_limits, pooled_limits
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, problems_text
 from ray_sim.model.result import UtilityCertificate
@@ -26,14 +20,17 @@ from ray_sim.solvers.training_limits import pool_of
 from ray_sim.solvers.utility_optimum import Optimum, SearchLimits, check_size, utility_optimum
 
 
-def training_use(world: World, jobs: IntArray, servers: IntArray) -> LeastUse | None:
+def training_use(world: World, jobs: IntArray, may: BoolArray) -> LeastUse | None:
     """Work over the largest speed, and work times the least need of a sample, of jobs on some servers.
+
+    Where a resource may not be taken, (R, S) ``may``, a server counts as without it.
 
     Both are over all allocations and placements, so restarts, moves of data, slow workers and whatever else
     makes jobs slower leave them valid. None under a rule that states no limits.
     """
     facts = ElasticFacts.in_world(world)
-    pool = pool_of(world.arrays.capacity[servers], world.arrays.speed[servers])
+    servers = np.flatnonzero(may.any(axis=0))
+    pool = pool_of(np.where(may.T, world.arrays.capacity, 0)[servers], world.arrays.speed[servers])
     limits = facts.rule.limits(facts.profile, jobs, pool, facts.values)
     if limits is None:
         return None
@@ -43,25 +40,23 @@ def training_use(world: World, jobs: IntArray, servers: IntArray) -> LeastUse | 
 
 
 def training_jct_limits(world: World, jobs: IntArray) -> JctLimits | NoJctLimits:
-    """Limits of completed jobs, each on the servers of its partition; see `training_use`."""
+    """Limits of completed jobs, each on the servers of its pools; see `training_use`."""
     facts = ElasticFacts.in_world(world)
-    partition = world.arrays.job_part[jobs]
-    shortest, area = np.zeros(len(jobs)), np.zeros((len(jobs), len(facts.resources)))
-    for p, servers in enumerate(partition_servers(world)):
-        # Jobs without work complete wherever they are, also where they could not train.
-        mine = np.flatnonzero((partition == p) & (facts.profile.work[jobs] > 0))
-        use = training_use(world, jobs[mine], servers)
-        if use is None:
-            return NoJctLimits(f"truth={facts.rule.truth} states no limits of the speed of elastic jobs")
-        shortest[mine], area[mine] = use
-    return JctLimits(
-        LeastTimes(world.table.submit_us[jobs], shortest, shortest, area),
-        most_capacity(world),
-        partition,
-        resources=tuple(facts.resources),
-        partitions=partition_names(world),
-        cells=facts.bound_cells,
-    )
+    limits = family_limits(world, jobs, partial(_completed_use, world), facts.bound_cells)
+    if limits is None:
+        return NoJctLimits(f"truth={facts.rule.truth} states no limits of the speed of elastic jobs")
+    return limits
+
+
+def _completed_use(world: World, jobs: IntArray, may: BoolArray) -> LeastUse | None:
+    """`training_use`; jobs without work complete wherever they are, also where they could not train."""
+    some = ElasticFacts.in_world(world).profile.work[jobs] > 0
+    found = LeastUse(np.zeros(len(jobs)), np.zeros((len(jobs), len(may))))
+    use = training_use(world, jobs[some], may)
+    if use is None:
+        return None
+    found.shortest_us[some], found.resource_time[some] = use
+    return found
 
 
 def certify_world_utility(

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from ray_sim.certificates.jct import JctLimits, LeastTimes, NoJctLimits
+from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.certificates.utility import certify_utility
 from ray_sim.engine.gpu_shares import GPU_SHARES
 from ray_sim.engine.kinds.base import BOUND_CELLS, GANGS, JobKind
 from ray_sim.engine.kinds.facts import WorldSetting
-from ray_sim.engine.kinds.pools import (
-    LeastUse,
-    most_capacity,
-    partition_names,
-    partition_servers,
-    pooled_limits,
-)
+from ray_sim.engine.kinds.pools import LeastUse, family_limits, pooled_limits
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.world import World
 from ray_sim.model.result import UtilityCertificate
@@ -52,20 +45,11 @@ class RigidJobs(JobKind):
         return KindRun(core, facts.progress)
 
     def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits | None:
-        """Gangs at the speed of their partition's fastest server; no limits under another progress rule."""
-        facts, arrays = world.facts, world.arrays
+        """Gangs at the speed of their pool's fastest server; no limits under another progress rule."""
+        facts = world.facts
         if not isinstance(facts, RigidFacts) or not facts.gangs:
             return super().jct_limits(world, jobs)
-        fastest = np.array([arrays.speed[servers].max() for servers in partition_servers(world)])
-        use = _gang_use(world, jobs, fastest[arrays.job_part[jobs]])
-        return JctLimits(
-            LeastTimes(world.table.submit_us[jobs], use.shortest_us, use.shortest_us, use.resource_time),
-            most_capacity(world),
-            arrays.job_part[jobs],
-            resources=tuple(facts.resources),
-            partitions=partition_names(world),
-            cells=facts.bound_cells,
-        )
+        return family_limits(world, jobs, partial(_gang_use, world), facts.bound_cells)
 
     def certify_utility(
         self, world: World, earned: float | None, counted: BoolArray | None
@@ -74,13 +58,12 @@ class RigidJobs(JobKind):
         facts = world.facts
         if earned is None or not isinstance(facts, RigidFacts) or not facts.gangs:
             return None
-        speed = world.arrays.speed
-        limits = pooled_limits(world, counted, lambda jobs, on: _gang_use(world, jobs, speed[on].max()))
+        limits = pooled_limits(world, counted, partial(_gang_use, world))
         return None if limits is None else certify_utility(limits, earned)
 
 
-def _gang_use(world: World, jobs: IntArray, fastest: FloatArray | float) -> LeastUse:
-    """All tasks of each job, held for its work at this speed."""
+def _gang_use(world: World, jobs: IntArray, may: BoolArray) -> LeastUse:
+    """All tasks of each job, held for its work at the speed of the fastest server that they may use."""
     table = world.table
-    shortest: FloatArray = table.work_us[jobs] / fastest
+    shortest: FloatArray = table.work_us[jobs] / world.arrays.speed[may.any(axis=0)].max()
     return LeastUse(shortest, table.demand[jobs] * (table.tasks[jobs] * shortest)[:, None])

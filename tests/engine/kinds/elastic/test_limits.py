@@ -100,7 +100,8 @@ def test_no_placement_is_faster_or_needs_less_than_the_limits() -> None:
     for seed in range(instances(1000, 30)):
         world = tiny_training_world(seed, jobs=1)
         servers = partition_servers(world)[int(world.arrays.job_part[0])]
-        use = training_use(world, np.array([0]), servers)
+        may = np.isin(np.arange(len(world.cluster)), servers)[None].repeat(2, axis=0)
+        use = training_use(world, np.array([0]), may)
         assert use is not None
         found = ways(world, 0, servers)
         assert bool(found) <= bool(np.isfinite(use.shortest_us[0])), seed
@@ -204,8 +205,12 @@ def test_capacity_is_the_most_there_is_at_a_time() -> None:
     changes: list[Change] = [(0.0, 1, DOWN), (0.0, 2, DOWN), (5.0, 0, DOWN), (6.0, 1, UP), (7.0, 2, UP)]
     cluster = replace(cluster_of([2, 3, 1]), availability=availability(changes))
     world = build_world(world_of([Job(0, 1, 1)], [1]).table, cluster)
-    assert most_capacity(world).tolist() == [[4000.0]]
-    assert most_capacity(world_of([Job(0, 1, 1)], [2, 3], vc=["a", "b"])).tolist() == [[2000.0], [3000.0]]
+    assert most_capacity(world, np.ones((1, len(world.cluster)), np.bool_)).tolist() == [4000.0]
+    parts = world_of([Job(0, 1, 1)], [2, 3], vc=["a", "b"])
+    assert [most_capacity(parts, np.array([on])).tolist() for on in ([True, False], [False, True])] == [
+        [2000.0],
+        [3000.0],
+    ]
 
 
 def test_b4_is_there_where_it_is_asked_for() -> None:

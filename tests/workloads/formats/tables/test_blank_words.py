@@ -236,4 +236,4 @@ def test_a_pod_list_that_pandas_wrote_has_pods_that_never_started(trace: Trace) 
     found = frame.select("job_id", "cpu_per_task", "memory_gib_per_task").fill_null(0).rows()
     assert found == [("p", 4, 2), ("q", 0, 0)]
     assert report.rejected == {"never_started": 1, "missing_end": 1}
-    assert report.notes["pods_that_ask_for_gpu_models"] == 0
+    assert report.notes["pods_that_name_gpu_types"] == 0

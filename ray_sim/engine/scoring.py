@@ -1,0 +1,78 @@
+"""What placement rules that score servers must know of a world: `ray_sim.kernels.core.server_scores`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from ray_sim.engine.world import World
+from ray_sim.kernels.core.arrays import Scoring, devices
+from ray_sim.kernels.core.devices import DEVICE
+from ray_sim.kernels.core.fragmentation import TypicalTask, new_target, typical_tasks
+from ray_sim.kernels.core.server_scores import SCORED_RULES
+from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.job import JobTable
+from ray_sim.model.units import IntArray
+
+_COLUMNS = ("cpu", "gpu")
+
+
+def scoring_of(world: World, placement: str) -> Scoring | None:
+    """Constants of the scores; None for a placement rule that scores no servers.
+
+    Raises
+    ------
+    InvalidScenarioError : the rule places tasks on devices, and the GPUs of this world are not devices
+    """
+    if placement not in SCORED_RULES:
+        return None
+    cluster, resources = world.cluster, world.cluster.resources
+    column = np.array([resources.index(name) if name in resources else -1 for name in _COLUMNS])
+    capacity = world.arrays.capacity
+    offered = [capacity[:, at] if at >= 0 else np.zeros(len(cluster), np.int64) for at in column]
+    _check_devices(world, placement, offered[1], int(column[1]))
+    kinds = sorted({kind or "" for kind in cluster.gpu_type})
+    return Scoring(
+        column=column,
+        most=np.array([max(1, int(amount.max(initial=0))) for amount in offered]),
+        gpus=offered[1] // DEVICE,
+        kind=np.array([kinds.index(kind or "") for kind in cluster.gpu_type]),
+        target=new_target(typical_of(world.table), [kind or None for kind in kinds]),
+    )
+
+
+def _check_devices(world: World, placement: str, offered: IntArray, gpu: int) -> None:
+    """Refuse GPUs that are not devices: a part of one is offered, or asked for where servers pool theirs."""
+    if gpu < 0 or devices(world.arrays) > 0:
+        return
+    parts = (world.arrays.demand[:, :, gpu] % DEVICE > 0).any(axis=1)
+    if parts.any() or (offered % DEVICE > 0).any():
+        who = f"job {world.table.name(int(np.argmax(parts)))} asks" if parts.any() else "a server offers"
+        raise InvalidScenarioError(
+            f"placement={placement} places tasks on GPUs as devices, and {who} a part of a GPU that is on no "
+            "device; leave gpu_shares=pooled and overcommit out, or take another placement rule"
+        )
+
+
+def typical_of(table: JobTable) -> Sequence[TypicalTask]:
+    """Typical tasks of the list that the jobs come from, see `typical_tasks`; each task counts."""
+    listed = table if table.listed is None else table.listed
+    quanta = [
+        listed.demand[:, listed.resources.index(name)] if name in listed.resources else np.zeros(len(listed))
+        for name in _COLUMNS
+    ]
+    frame = pl.DataFrame(
+        {
+            "cpu": quanta[0].astype(np.int64),
+            "gpu": np.minimum(quanta[1], DEVICE).astype(np.int64),
+            "gpus": -(-quanta[1] // DEVICE).astype(np.int64),
+            "types": pl.Series([""] * len(listed))
+            if listed.gpu_types is None
+            else listed.gpu_types.fill_null(""),
+            "tasks": listed.tasks,
+        }
+    )
+    counts = frame.group_by("cpu", "gpu", "gpus", "types").agg(pl.col("tasks").sum())
+    return typical_tasks({row[:4]: row[4] for row in counts.iter_rows()})

@@ -1,0 +1,163 @@
+"""The placement rules of `server_scores` for gangs: task by task, each on the server of the largest score.
+
+`ray_sim.kernels.core.placement` calls `place_by_score`, `ray_sim.kernels.core.queue_dispatch` the functions
+that keep the tags of running tasks.
+"""
+
+from __future__ import annotations
+
+from ray_sim.kernels.compile import kernel, outlined
+from ray_sim.kernels.core.arrays import I64, Bool, Pool, ScoreBook, Scratch, WorldArrays
+from ray_sim.kernels.core.devices import DEVICE, holds_all
+from ray_sim.kernels.core.server_scores import GPU_CLUSTERING, Ask, choose_device, choose_server, take_devices
+from ray_sim.kernels.planning.random_bits import substate
+
+CPU_COLUMN, GPU_COLUMN = range(2)
+"""Places in `Scoring.column`."""
+
+
+@kernel
+def _ask(arrays: WorldArrays, job: int, role: int, out: Scratch) -> Ask:
+    """Return what one task of a role asks for."""
+    demand, column = arrays.demand[job, role], out.scoring.column
+    cpu = demand[column[CPU_COLUMN]] if column[CPU_COLUMN] >= 0 else 0
+    gpu = demand[column[GPU_COLUMN]] if column[GPU_COLUMN] >= 0 else 0
+    task = arrays.job_class[job] * arrays.gang.shape[1] + role
+    return Ask(task, cpu, min(gpu, DEVICE), (gpu + DEVICE - 1) // DEVICE)
+
+
+@kernel
+def show_free(free: I64, server: int, resources: int, out: Scratch) -> None:
+    """Write what is free on a server into the book; without devices all GPUs are free or taken as a whole."""
+    book, column = out.book, out.scoring.column
+    book.cpu[server] = free[server, column[CPU_COLUMN]] if column[CPU_COLUMN] >= 0 else 0
+    whole = free[server, column[GPU_COLUMN]] // DEVICE if column[GPU_COLUMN] >= 0 else 0
+    for d in range(book.device.shape[1]):
+        if free.shape[1] > resources:
+            book.device[server, d] = free[server, resources + d]
+        else:
+            book.device[server, d] = DEVICE if d < whole else 0
+
+
+@kernel
+def _choose(
+    rule: int,
+    arrays: WorldArrays,
+    q: int,
+    job: int,
+    role: int,
+    number: int,
+    free: I64,
+    there: Bool,
+    out: Scratch,
+) -> tuple[int, int]:
+    """Return server and device of one task of a gang; (-1, -1) if no server holds it; O(S)."""
+    book, demand = out.book, arrays.demand[job, role]
+    pool = arrays.pool_servers[arrays.pool_ptr[q] : arrays.pool_ptr[q + 1]]
+    for server in pool:
+        book.holds[server] = there[server] and holds_all(free, server, demand, 1)
+        if book.holds[server]:
+            show_free(free, server, len(demand), out)
+    state = substate(substate(substate(book.state[0], job), out.tries[job]), number)
+    ask = _ask(arrays, job, role, out)
+    server = choose_server(rule, out.scoring, pool, ask, state, book)
+    if server < 0:
+        return -1, -1
+    return server, choose_device(rule, out.scoring, server, ask, state, book)
+
+
+@outlined
+def place_by_score(
+    rule: int,
+    arrays: WorldArrays,
+    q: int,
+    job: int,
+    role: int,
+    tasks: int,
+    free: I64,
+    there: Bool,
+    out: Scratch,
+) -> int:
+    """Place identical tasks one by one; rows with devices as `placement.place`; O(S x tasks)."""
+    lo, hi = arrays.pool_ptr[q], arrays.pool_ptr[q + 1]
+    rest, resources = out.book.rest, arrays.demand.shape[2]
+    ask = _ask(arrays, job, role, out)
+    for i in range(lo, hi):
+        out.tally[i - lo] = 0
+        server = arrays.pool_servers[i]
+        for r in range(free.shape[1]):
+            rest[server, r] = free[server, r]
+    found = 0
+    while found < tasks:
+        server, device = _choose(rule, arrays, q, job, role, found, rest, there, out)
+        if server < 0:
+            break
+        out.tally[_index(arrays, lo, hi, server)] += 1
+        for r in range(resources):
+            rest[server, r] -= arrays.demand[job, role, r]
+        if free.shape[1] > resources:
+            take_devices(rest[server, resources:], ask.gpu, ask.gpus, device)
+        _add_tag(rule, arrays, job, role, server, 1, out.book)
+        found += 1
+    n = 0
+    for i in range(lo, hi):
+        server, count = arrays.pool_servers[i], out.tally[i - lo]
+        if count == 0:
+            continue
+        _add_tag(rule, arrays, job, role, server, -count, out.book)  # they do not run yet
+        if found == tasks:
+            out.server[n], out.tasks[n] = server, count
+            for d in range(out.device.shape[1]):
+                out.device[n, d] = free[server, resources + d] - rest[server, resources + d]
+            n += 1
+    return n
+
+
+@kernel
+def _index(arrays: WorldArrays, lo: int, hi: int, server: int) -> int:
+    """Return the place of a server in its pool; O(log S)."""
+    low, high = lo, hi
+    while low < high:
+        middle = (low + high) // 2
+        if arrays.pool_servers[middle] < server:
+            low = middle + 1
+        else:
+            high = middle
+    return low - lo
+
+
+@kernel
+def _add_tag(
+    rule: int, arrays: WorldArrays, job: int, role: int, server: int, tasks: int, book: ScoreBook
+) -> None:
+    """Add tasks of a role to the tags of a server, for the rule that heeds them."""
+    if rule == GPU_CLUSTERING and arrays.tag[job, role] >= 0:
+        book.tags[server, arrays.tag[job, role]] += tasks
+
+
+@kernel
+def begin_scores(rule: int, pool: Pool, out: Scratch) -> None:
+    """Begin a dispatch: the tags are those of the tasks that run; O(S x K) for the rule that heeds them."""
+    if rule == GPU_CLUSTERING:
+        for i in range(pool.tags.shape[0]):
+            for k in range(pool.tags.shape[1]):
+                out.book.tags[i, k] = pool.tags[i, k]
+
+
+@kernel
+def add_started(rule: int, arrays: WorldArrays, job: int, out: Scratch, n: int) -> None:
+    """Count the tasks of the n rows of a placement among those that run."""
+    if rule == GPU_CLUSTERING:
+        for k in range(n):
+            _add_tag(rule, arrays, job, out.role[k], out.server[k], out.tasks[k], out.book)
+
+
+@kernel
+def drop_running(rule: int, arrays: WorldArrays, pool: Pool, job: int, out: Scratch) -> None:
+    """Count the tasks of a job that loses its place no longer."""
+    if rule == GPU_CLUSTERING:
+        row = pool.head[job]
+        while row >= 0:
+            tasks = -pool.row_count[row]
+            _add_tag(rule, arrays, job, pool.row_role[row], pool.row_server[row], tasks, out.book)
+            row = pool.row_next[row]

@@ -1,0 +1,165 @@
+"""Placement rules that score servers, in the engine: plain Python, both loops, and what they refuse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.run import run_world
+from ray_sim.engine.world import World
+from ray_sim.kernels.core.server_scores import SCORED_RULES
+from ray_sim.model.cluster import Cluster, ServerKind
+from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.result import RunResult
+from ray_sim.policies.fifo import Fifo
+from ray_sim.policies.las import Las
+from ray_sim.policies.srtf import Srtf
+from tests.naive_scores import Scores, Server, Task, random_world, typical_tasks
+from tests.proofs import instances
+from workloads.job_table import frame_to_table
+from workloads.schema import with_all_columns
+
+RESOURCES = ("gpu", "cpu", "memory_gib")
+every_rule = pytest.mark.parametrize("rule", SCORED_RULES)
+
+
+def cluster_of(servers: list[Server]) -> Cluster:
+    n = len(servers)
+    return Cluster(
+        name="small",
+        server_names=tuple(map(str, range(n))),
+        resources=RESOURCES,
+        capacity=np.array([[each.gpu, each.cpu, each.memory] for each in servers]),
+        speed=np.ones(n),
+        vc=(None,) * n,
+        kind=(ServerKind.PLAIN,) * n,
+        gpu_type=tuple(each.kind or None for each in servers),
+    )
+
+
+def frame_of(tasks: list[Task], duration_s: float, n_tasks: int = 1) -> pl.DataFrame:
+    """One job per second."""
+    columns: dict[str, list[object]] = {
+        "job_id": [f"p{i}" for i in range(len(tasks))],
+        "trace_order": list(range(len(tasks))),
+        "submit_s": [float(i) for i in range(len(tasks))],
+        "num_gpus": [task.gpu * task.gpus * n_tasks / 1000 for task in tasks],
+        "num_tasks": [n_tasks] * len(tasks),
+        "duration_s": [duration_s] * len(tasks),
+        "cpu_per_task": [task.cpu / 1000 for task in tasks],
+        "memory_gib_per_task": [task.memory / 1024 for task in tasks],
+        "gpu_types": [task.types or None for task in tasks],
+    }
+    return with_all_columns(pl.DataFrame(columns, schema_overrides={"gpu_types": pl.String}))
+
+
+def world_of(servers: list[Server], tasks: list[Task], duration_s: float = 1000, n_tasks: int = 1) -> World:
+    return build_world(frame_to_table(frame_of(tasks, duration_s, n_tasks), RESOURCES), cluster_of(servers))
+
+
+def places(result: RunResult) -> dict[str, tuple[int, str | None]]:
+    """Server and devices of each job that started."""
+    started = result.events.filter(pl.col("event") == "start")
+    devices = started["devices"] if "devices" in started.columns else [None] * started.height
+    return dict(zip(started["job_id"], zip(map(int, started["server"]), devices, strict=True), strict=True))
+
+
+@pytest.mark.parametrize("rule", [rule for rule in SCORED_RULES if rule != "random"])
+def test_jobs_that_never_leave_go_where_plain_python_puts_them(rule: str) -> None:
+    for seed in range(instances(300)):
+        servers, tasks = random_world(seed)
+        world = world_of(servers, tasks)
+        most = max(each.cpu for each in servers), 1000 * max(1, *(len(each.device) for each in servers))
+        naive = Scores(*most, typical_tasks(tasks))
+        expected = {}
+        for i, task in enumerate(tasks):
+            server, device = naive.best(rule, servers, task)
+            if server >= 0:
+                before = servers[server].device
+                servers[server] = servers[server].with_task(task, device)
+                taken = [d for d, free in enumerate(servers[server].device) if free < before[d]]
+                expected[f"p{i}"] = (server, "-".join(map(str, taken)) or None)
+        for loop in ("auto", "general"):
+            result = run_world(world, Fifo(placement=rule, no_room="reject"), loop=loop)  # type: ignore[arg-type]
+            found = places(result)
+            if not any(task.share_of_one for task in tasks):
+                expected = {name: (server, None) for name, (server, _) in expected.items()}
+            assert found == expected, (seed, loop)
+            reasons = set(result.jobs.filter(pl.col("status") == "rejected")["reason"])
+            assert reasons <= {"no_room", "never_fits"}
+
+
+@every_rule
+def test_both_loops_and_every_queue_give_the_same_events(rule: str) -> None:
+    for seed in range(instances(100, 6)):
+        servers, tasks = random_world(seed)
+        world = world_of(servers, tasks, duration_s=4)
+        for policy in (
+            lambda: Fifo(placement=rule),
+            lambda: Fifo(placement=rule, backfill=True),
+            lambda: Fifo(placement=rule, no_room="reject"),
+            lambda: Srtf(placement=rule),
+            lambda: Las(placement=rule, limits_gpu_s=(2.0,)),
+        ):
+            compiled, general = (
+                run_world(world, policy(), seed=5, loop=loop) for loop in ("auto", "general")
+            )
+            assert (compiled.loop, general.loop) == ("compiled", "general")
+            assert compiled.events.equals(general.events), seed
+            assert compiled.jobs.equals(general.jobs), seed
+
+
+@every_rule
+def test_a_gang_goes_task_by_task_or_not_at_all(rule: str) -> None:
+    # Three tasks of 0.6 GPU: two servers hold one on each device.
+    servers = [Server(8000, 64, [1000], ""), Server(8000, 64, [1000, 1000], "")]
+    task = Task(1000, 1, 600, 1)
+    found = run_world(world_of(servers, [task], n_tasks=3), Fifo(placement=rule)).events
+    started = found.filter(pl.col("event") == "start").select("server", "count", "devices")
+    assert started.rows() == [("0", 1, "0"), ("1", 2, "0-1")]
+    refused = run_world(world_of(servers, [task], n_tasks=4), Fifo(placement=rule)).jobs
+    assert refused["reason"].to_list() == ["never_fits"]
+
+
+def test_random_draws_follow_the_seed() -> None:
+    servers = [Server(64000, 640, [1000] * 4, "") for _ in range(4)]
+    world = world_of(servers, [Task(1000, 1, 300, 1)] * 12)
+    runs = [places(run_world(world, Fifo(placement="random"), seed=seed)) for seed in (1, 1, 2)]
+    assert runs[0] == runs[1] != runs[2]
+    assert len({server for server, _ in runs[0].values()}) > 1
+
+
+def test_rejected_jobs_do_not_hold_up_those_behind_them() -> None:
+    # 2 GPUs: at 0 one job takes one; the next wants 2 and is rejected; the third takes the other.
+    servers = [Server(8000, 64, [1000, 1000], "")]
+    tasks = [Task(0, 0, 1000, gpus) for gpus in (1, 2, 1)]
+    jobs = run_world(world_of(servers, tasks), Fifo(no_room="reject")).jobs
+    assert jobs["status"].to_list() == ["completed", "rejected", "completed"]
+    assert jobs["reason"].to_list() == [None, "no_room", None]
+
+
+def test_the_target_is_that_of_the_list_that_a_stream_draws_from() -> None:
+    servers = [Server(6000, 64, [600, 1000], "")]
+    servers[0].device = [1000, 1000]
+    world = world_of(servers, [Task(1000, 1, 500, 1)] * 3)
+    listed = frame_to_table(frame_of([Task(2000, 1, 1000, 1)], 1), RESOURCES)
+    order = Fifo(placement="fgd").order
+    from ray_sim.engine.policy_context import PolicyContext
+
+    streamed = replace(world, table=replace(world.table, listed=listed))
+    targets = [order(PolicyContext(each, frozenset(), "fifo")).scoring.target for each in (world, streamed)]
+    assert [target.cpu.tolist() for target in targets] == [[1000], [2000]]
+
+
+def test_gpus_that_are_no_devices_are_refused() -> None:
+    servers = [Server(8000, 64, [1000, 1000], "")]
+    table = frame_to_table(frame_of([Task(0, 0, 600, 1)], 1), RESOURCES)
+    pooled = build_world(table, cluster_of(servers), params={"gpu_shares": "pooled"})
+    with pytest.raises(
+        InvalidScenarioError, match="placement=fgd places tasks on GPUs as devices, and job p0"
+    ):
+        run_world(pooled, Fifo(placement="fgd"))
