@@ -358,6 +358,17 @@ class ScoreBook(NamedTuple):
     """(1,) state of the stream of random numbers."""
 
 
+class DeviceRoom(NamedTuple):
+    """Work space of placement on devices: room for tasks on them as one more resource; no rows without."""
+
+    demand: I64
+    """(R + 1,)."""
+    free: I64
+    """(S, R + 1)."""
+    empty: I64
+    """(S, R + 1)."""
+
+
 class Scratch(NamedTuple):
     """Work space of placement."""
 
@@ -377,6 +388,7 @@ class Scratch(NamedTuple):
     """(roles, S) tasks of a gang whose roles are placed one after the other."""
     rest: I64
     """(S, R) free quanta after the roles placed so far; no rows if there is one role."""
+    of_devices: DeviceRoom
     scoring: Scoring
     book: ScoreBook
     """Empty unless the rule scores servers."""
@@ -562,6 +574,11 @@ def new_scratch(arrays: WorldArrays, scoring: Scoring | None = None) -> Scratch:
         total=empty(n_resources),
         by_role=np.zeros((roles, n_servers), dtype=np.int64),
         rest=np.zeros((n_servers if roles > 1 else 0, n_resources), dtype=np.int64),
+        of_devices=DeviceRoom(
+            demand=empty(n_resources + 1),
+            free=np.zeros((n_servers if devices(arrays) else 0, n_resources + 1), np.int64),
+            empty=np.zeros((n_servers if devices(arrays) else 0, n_resources + 1), np.int64),
+        ),
         scoring=NO_SCORING if scoring is None else scoring,
         book=new_score_book(
             NO_SCORING if scoring is None else scoring, arrays.empty.shape[1], arrays.tag.max(initial=-1) + 1

@@ -98,14 +98,3 @@ def choose_devices(free: I64, server: int, first: int, ask: int, tasks: int, tak
             taken[row, device] += min(ask, DEVICE)
             left -= DEVICE
     return True
-
-
-@kernel
-def holds_all(free: I64, server: int, demand: I64, tasks: int) -> bool:
-    """Whether a server has room for all these tasks."""
-    for r in range(len(demand)):
-        if demand[r] > 0 and free[server, r] < tasks * demand[r]:
-            return False
-    if free.shape[1] > len(demand) and demand[GPU] > 0:
-        return device_room(free, server, len(demand), demand[GPU], tasks) == tasks
-    return True

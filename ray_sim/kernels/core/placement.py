@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import I64, WORKER, Bool, Scratch, WorldArrays
-from ray_sim.kernels.core.devices import GPU, choose_devices, device_room, holds_all
+from ray_sim.kernels.core.devices import GPU, choose_devices
+from ray_sim.kernels.core.room import holds_all, room, task_room
 from ray_sim.kernels.core.scored_placement import place_by_score
 from ray_sim.kernels.core.server_scores import SCORED_RULES
 
@@ -21,25 +22,10 @@ QUEUE_RULES = (*RULE_NAMES, *SCORED_RULES)
 
 
 @kernel
-def room(free: I64, server: int, demand: I64, wanted: int) -> int:
-    """Return the number of tasks for which a server has room, at most ``wanted``."""
-    fit = wanted
-    for r in range(len(demand)):
-        if demand[r] > 0:
-            if free[server, r] < demand[r]:
-                return 0
-            if free[server, r] < fit * demand[r]:
-                fit = free[server, r] // demand[r]
-    if free.shape[1] > len(demand) and demand[GPU] > 0:
-        fit = device_room(free, server, len(demand), demand[GPU], fit)
-    return fit
-
-
-@kernel
 def _free_score(arrays: WorldArrays, free: I64, server: int, demand: I64, tasks: int) -> float:
     """Sum over demanded resources of what ``tasks`` tasks leave free, as shares of the largest server."""
     score = 0.0
-    for r in range(len(demand)):
+    for r in range(len(arrays.weight)):
         if demand[r] > 0:
             score += (free[server, r] - tasks * demand[r]) * arrays.weight[r]
     return score
@@ -49,7 +35,7 @@ def _free_score(arrays: WorldArrays, free: I64, server: int, demand: I64, tasks:
 def _load(arrays: WorldArrays, free: I64, server: int, demand: I64, tasks: int) -> float:
     """Sum over resources of the used share of a server with ``tasks`` tasks of the gang on it."""
     load = 0.0
-    for r in range(len(demand)):
+    for r in range(len(arrays.weight)):
         offered = arrays.capacity[server, r]
         if offered > 0:
             load += (offered - free[server, r] + tasks * demand[r]) / offered
@@ -132,7 +118,7 @@ def _is_empty(arrays: WorldArrays, free: I64, there: Bool, server: int) -> bool:
 
 @outlined
 def _whole_servers(
-    arrays: WorldArrays, q: int, tasks: int, demand: I64, free: I64, there: Bool, out: Scratch
+    arrays: WorldArrays, q: int, tasks: int, demand: I64, empty: I64, free: I64, there: Bool, out: Scratch
 ) -> int:
     """Rule `consolidate` of a gang too large for one server: fill empty servers, largest first.
 
@@ -145,7 +131,7 @@ def _whole_servers(
         size = 0
         for i in range(arrays.pool_ptr[q], arrays.pool_ptr[q + 1]):
             server = arrays.pool_servers[i]
-            fit = room(arrays.empty, server, demand, left + 1)
+            fit = room(empty, server, demand, left + 1)
             if size < fit <= left and fit < below and _is_empty(arrays, free, there, server):
                 size = fit
         if size == 0:  # no empty server can be filled with what is left
@@ -154,7 +140,7 @@ def _whole_servers(
             server = arrays.pool_servers[i]
             if (
                 size <= left
-                and room(arrays.empty, server, demand, size + 1) == size
+                and room(empty, server, demand, size + 1) == size
                 and _is_empty(arrays, free, there, server)
             ):
                 out.server[n] = server
@@ -305,11 +291,15 @@ def _place_tasks(
     tasks: int,
     demand: I64,
     single: bool,
+    empty: I64,
     free: I64,
     there: Bool,
     out: Scratch,
 ) -> int:
-    """Place identical tasks by the rule; ``single`` says whether one empty server holds all of them."""
+    """Place identical tasks by the rule; ``single`` says whether one empty server holds all of them.
+
+    ``empty`` is what is ``free`` on empty servers.
+    """
     if rule > LOAD_BALANCE:
         return place_by_score(rule, arrays, q, job, role, tasks, free, there, out)
     if rule == FIRST_FIT and single:
@@ -317,7 +307,7 @@ def _place_tasks(
     if rule == CONSOLIDATE:
         if single:
             return _best_single(arrays, q, tasks, demand, free, there, out, 0)
-        return _whole_servers(arrays, q, tasks, demand, free, there, out)
+        return _whole_servers(arrays, q, tasks, demand, empty, free, there, out)
     if rule == SPREAD or rule == LOAD_BALANCE:
         return _one_by_one(arrays, q, tasks, demand, free, there, out, rule == LOAD_BALANCE)
     return _fill_in_order(arrays, q, tasks, demand, free, there, out)
@@ -334,7 +324,8 @@ def _place_roles(rule: int, arrays: WorldArrays, job: int, free: I64, there: Boo
     p, pools = arrays.job_part[job], arrays.class_pool[arrays.job_class[job]]
     if arrays.class_single[arrays.job_class[job]] and (rule == FIRST_FIT or rule == CONSOLIDATE):
         gang_total(arrays, job, out.total)
-        n = _place_tasks(rule, arrays, unit_pool(arrays, job), job, 0, 1, out.total, True, free, there, out)
+        q, capacity = unit_pool(arrays, job), arrays.capacity
+        n = _place_tasks(rule, arrays, q, job, 0, 1, out.total, True, capacity, free, there, out)
         return 0 if n == 0 else _rows_of_one(arrays, job, out)
     for role in range(arrays.gang.shape[1]):
         tasks, demand = arrays.gang[job, role], arrays.demand[job, role]
@@ -344,7 +335,9 @@ def _place_roles(rule: int, arrays: WorldArrays, job: int, free: I64, there: Boo
             continue
         left = free if role == 0 else out.rest
         of_role = rule if role == 0 or rule >= SPREAD else POOLED
-        n = _place_tasks(of_role, arrays, pools[role], job, role, tasks, demand, False, left, there, out)
+        n = _place_tasks(
+            of_role, arrays, pools[role], job, role, tasks, demand, False, arrays.capacity, left, there, out
+        )
         if n == 0:
             return 0
         if role == 0:
@@ -390,11 +383,57 @@ def place(rule: int, arrays: WorldArrays, job: int, free: I64, there: Bool, out:
     """
     if arrays.gang.shape[1] > 1:
         return _place_roles(rule, arrays, job, free, there, out)
-    c = arrays.job_class[job]
-    single, q = arrays.class_single[c], arrays.class_pool[c, WORKER]
-    tasks, demand = arrays.gang[job, WORKER], arrays.demand[job, WORKER]
-    n = _place_tasks(rule, arrays, q, job, WORKER, tasks, demand, single, free, there, out)
+    c, tasks = arrays.job_class[job], arrays.gang[job, WORKER]
+    single, q, demand = arrays.class_single[c], arrays.class_pool[c, WORKER], arrays.demand[job, WORKER]
     if free.shape[1] > len(demand) and rule <= LOAD_BALANCE:
-        for k in range(n):
-            choose_devices(free, out.server[k], len(demand), demand[GPU], out.tasks[k], out.device, k)
+        return _place_on_devices(rule, arrays, q, job, tasks, demand, single, free, there, out)
+    return _place_tasks(
+        rule, arrays, q, job, WORKER, tasks, demand, single, arrays.capacity, free, there, out
+    )
+
+
+@outlined
+def _place_on_devices(
+    rule: int,
+    arrays: WorldArrays,
+    q: int,
+    job: int,
+    tasks: int,
+    demand: I64,
+    single: bool,
+    free: I64,
+    there: Bool,
+    out: Scratch,
+) -> int:
+    """Place tasks by the rule where devices have room for them, and choose their devices; O(S D) more.
+
+    The tasks for which the devices of a server have room stand for one more resource, of which a task takes
+    one, so that the loops of the rules need not know devices.
+    """
+    resources, of_devices = len(demand), out.of_devices
+    for r in range(resources):
+        of_devices.demand[r] = demand[r]
+    of_devices.demand[resources] = 1 if demand[GPU] > 0 else 0
+    for server in arrays.pool_servers[arrays.pool_ptr[q] : arrays.pool_ptr[q + 1]]:
+        for r in range(resources):
+            of_devices.free[server, r] = free[server, r]
+            of_devices.empty[server, r] = arrays.empty[server, r]
+        of_devices.free[server, resources] = task_room(free, server, demand, tasks + 1)
+        of_devices.empty[server, resources] = task_room(arrays.empty, server, demand, tasks + 1)
+    n = _place_tasks(
+        rule,
+        arrays,
+        q,
+        job,
+        WORKER,
+        tasks,
+        of_devices.demand,
+        single,
+        of_devices.empty,
+        of_devices.free,
+        there,
+        out,
+    )
+    for k in range(n):
+        choose_devices(free, out.server[k], resources, demand[GPU], out.tasks[k], out.device, k)
     return n

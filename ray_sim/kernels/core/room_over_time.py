@@ -12,7 +12,8 @@ import numpy as np
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import I8, I64, PARAMETER_SERVER, WORKER, Bool, Scratch, WorldArrays
-from ray_sim.kernels.core.placement import in_pool, place, room
+from ray_sim.kernels.core.placement import in_pool, place
+from ray_sim.kernels.core.room import room
 
 NO_ROOM, MISSED, FOUND = range(3)
 """Verdicts: no choice of servers holds the gang; one does, and the rule finds none; the rule finds one."""

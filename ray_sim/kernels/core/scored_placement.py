@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import I64, Bool, Pool, ScoreBook, Scratch, WorldArrays
-from ray_sim.kernels.core.devices import DEVICE, holds_all
+from ray_sim.kernels.core.devices import DEVICE
+from ray_sim.kernels.core.room import task_room
 from ray_sim.kernels.core.server_scores import GPU_CLUSTERING, Ask, choose_device, choose_server, take_devices
 from ray_sim.kernels.planning.random_bits import substate
 
@@ -55,7 +56,7 @@ def _choose(
     book, demand = out.book, arrays.demand[job, role]
     pool = arrays.pool_servers[arrays.pool_ptr[q] : arrays.pool_ptr[q + 1]]
     for server in pool:
-        book.holds[server] = there[server] and holds_all(free, server, demand, 1)
+        book.holds[server] = there[server] and task_room(free, server, demand, 1) == 1
         if book.holds[server]:
             show_free(free, server, len(demand), out)
     state = substate(substate(substate(book.state[0], job), out.tries[job]), number)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import I64, PARAMETER_SERVER, WORKER, Bool, Scratch, WorldArrays
-from ray_sim.kernels.core.placement import gang_total, in_pool, place, room, unit_pool
+from ray_sim.kernels.core.placement import gang_total, in_pool, place, unit_pool
+from ray_sim.kernels.core.room import room, task_room
 
 FITS, EXCEEDS_CAPACITY, BREAKS_PLACEMENT = range(3)
 
@@ -25,7 +26,7 @@ def find_single_server_classes(arrays: WorldArrays, total: I64) -> None:
         gang_total(arrays, job, total)
         for i in range(arrays.pool_ptr[q], arrays.pool_ptr[q + 1]):
             server = arrays.pool_servers[i]
-            workers = room(arrays.empty, server, arrays.demand[job, WORKER], tasks)
+            workers = task_room(arrays.empty, server, arrays.demand[job, WORKER], tasks)
             if workers == tasks and room(arrays.capacity, server, total, 1) == 1:
                 single[c] = True
                 break
@@ -39,7 +40,7 @@ def judge_capacity(arrays: WorldArrays, verdict: I64) -> None:
         job = arrays.class_job[c]
         q, left = arrays.class_pool[c, WORKER], arrays.gang[job, WORKER]
         for i in range(arrays.pool_ptr[q], arrays.pool_ptr[q + 1]):
-            left -= room(arrays.empty, arrays.pool_servers[i], arrays.demand[job, WORKER], left)
+            left -= task_room(arrays.empty, arrays.pool_servers[i], arrays.demand[job, WORKER], left)
             if left == 0:
                 verdict[c] = FITS
                 break
