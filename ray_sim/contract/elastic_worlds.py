@@ -8,7 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.contract.rigid_worlds import FIRST_FAILS, SLOT_S, Job, cluster, failing, job_table, longer
+from ray_sim.contract.rigid_worlds import (
+    FIRST_FAILS,
+    SLOT_S,
+    TYPED,
+    Job,
+    cluster,
+    failing,
+    job_table,
+    longer,
+    with_types,
+)
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.world import World
@@ -240,6 +250,7 @@ def elastic_edge_cases() -> dict[str, World]:
     }
     stranded: list[Job] = [(0.0, 1, 100.0, "a"), (0.0, 1, 100.0, "nowhere"), (1.0, 1, 100.0, "a")]
     worlds["a vc without servers"] = _world(_identical_jobs(stranded, _Ask()), two, "vc")
+    worlds[TYPED] = with_types(busy_elastic(12))
     return worlds
 
 
@@ -248,6 +259,7 @@ def bounded_edge_cases() -> dict[str, World]:
     return {
         name: _world(_worthy(world.table, 0), world.cluster, world.partition, _HORIZON)
         for name, world in elastic_edge_cases().items()
+        if name != TYPED
     }
 
 

@@ -21,7 +21,7 @@ from ray_sim.model.job import JobTable
 from ray_sim.model.units import IntArray
 
 ALWAYS_SEEN = frozenset(
-    {"submit_us", "tasks", "demand", "statements.birth_us", "statements.arrival_us"}
+    {"submit_us", "tasks", "demand", "gpu_types", "statements.birth_us", "statements.arrival_us"}
     | {"chunk_profile.chunks", "chunk_profile.worker_memory_gib", "chunk_profile.ps_memory_gib"}
     | {f"training.{name}" for name in ("exchange", "batch", "workers_per_ps", "num_workers", "num_ps")}
     | {"training.worker_demand", "training.ps_demand"}

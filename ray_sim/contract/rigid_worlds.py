@@ -25,6 +25,9 @@ EdgeCase = tuple[World, bool]
 
 SLOT_S = 60.0
 
+TYPED = "jobs that accept certain GPU types only"
+"""Name of the edge case that policies may refuse, see `Policy.respects_types`."""
+
 FIRST_FAILS = Availability(
     time_us=np.array([0, 90, 130]) * US_PER_S,
     server=np.zeros(3, dtype=np.int64),
@@ -131,7 +134,17 @@ def edge_cases() -> dict[str, World]:
     )
     stranded = [(0.0, 1, 10.0, "a"), (0.0, 1, 10.0, "nowhere"), (1.0, 1, 10.0, "a")]
     worlds["a vc without servers"] = build_world(job_table(stranded), servers, partition="vc", params=params)
+    worlds[TYPED] = with_types(busy_world(20))
     return worlds
+
+
+def with_types(world: World) -> World:
+    """The same world with two GPU types and a server without, and jobs that accept one, both, any or none."""
+    types = [("x", "y")[server % 2] for server in range(len(world.cluster) - 1)]
+    lists = [("x", None, "y|x", "y", "x|z", "z")[job % 6] for job in range(len(world.table))]
+    table = replace(world.table, gpu_types=pl.Series(lists, dtype=pl.String))
+    servers = replace(world.cluster, gpu_type=(*types, None))
+    return build_world(table, servers, partition=world.partition, params=world.params)
 
 
 def with_longer_runs(world: World, jobs: BoolArray) -> World:

@@ -51,6 +51,7 @@ class Recording:
         """Forget all; the current stretch is used again."""
         self._full = []
         self.current.size[:] = 0
+        self.current.device[:] = 0
 
     def ensure_room(self) -> Recorder:
         """The current stretch, with room for an instant."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
+from ray_sim.experiments.type_loads import TypeLoads, type_loads
 from ray_sim.kernels.core.arrays import WORKER
 from ray_sim.kernels.core.world_arrays import FITS
 from ray_sim.model.cluster import Cluster
@@ -127,6 +128,8 @@ class ClusterLoad:
     """Load by vc with jobs confined to their vc; null unless all servers and some jobs have a vc."""
     outside_vcs: int
     """Jobs without a vc, or whose vc has no servers; 0 where `vcs` is null."""
+    gpu_types: TypeLoads | None
+    """Load by the GPU types that jobs accept; null where no job names any."""
     whole_jobs: bool
     """Whether jobs are rigid: the workload has no columns for chunks or for other numbers of workers."""
 
@@ -141,16 +144,18 @@ def offered_load(table: JobTable, cluster: Cluster) -> ClusterLoad:
     span_us = int(table.submit_us[-1])
     days = -(-max(span_us, 1) // DAY_US)
     period_us = DAY_US * -(-days // MAX_PERIODS)
-    world = build_world(table, cluster)
+    types = type_loads(table, cluster)
+    params = {"gpu_types": "ignore"} if types is not None and types.ignored else {}
+    world = build_world(table, cluster, params=params)
     rigid = table.chunk_profile is None and table.training is None
     whole = _partition_load(world, 0, period_us, rigid)
     vcs, outside = None, 0
     if table.vc_names and all(vc is not None for vc in cluster.vc):
-        divided = build_world(table, cluster, partition="vc")
+        divided = build_world(table, cluster, partition="vc", params=params)
         names = [str(vc) for vc in dict.fromkeys(cluster.vc)]
         vcs = {name: _partition_load(divided, p, period_us, rigid) for p, name in enumerate(names)}
         outside = int((divided.arrays.job_part < 0).sum())
-    return ClusterLoad(cluster.name, period_us // US_PER_S, whole, vcs, outside, rigid)
+    return ClusterLoad(cluster.name, period_us // US_PER_S, whole, vcs, outside, types, rigid)
 
 
 def never_fits(world: World) -> BoolArray:

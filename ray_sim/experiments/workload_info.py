@@ -10,6 +10,7 @@ from types import NoneType
 import polars as pl
 
 from ray_sim.experiments.offered_load import Backlog, ClusterLoad, PartitionLoad, ResourceLoad, offered_load
+from ray_sim.experiments.type_loads import TypeLoad
 from ray_sim.experiments.view_summary import ViewSummary, describe_views
 from ray_sim.model.arguments import expect
 from ray_sim.model.cluster import Cluster
@@ -205,11 +206,44 @@ def _load_rows(load: ClusterLoad) -> Rows:
     for name, resource in whole.resources.items():
         if resource.work_h or (name == "gpu" and resource.capacity):
             rows += _resource_rows(name, resource, every)
+    if load.gpu_types is not None and not load.gpu_types.ignored:
+        rows += [(f"GPU types {_types_text(each)}", _type_load_text(each)) for each in load.gpu_types.sets]
     for name, vc in (load.vcs or {}).items():
         rows.append((f"load of vc {name}", _partition_text(vc)))
     if load.outside_vcs:
         rows.append(("jobs of no vc of the cluster", load.outside_vcs))
     return rows
+
+
+def _types_text(load: TypeLoad) -> str:
+    return load.types.replace("|", ", ") or "any"
+
+
+def _type_load_text(load: TypeLoad) -> str:
+    """GPUs asked for at once over those of the servers, by all jobs that can use no others."""
+    at_once = f"{load.gpus_within:,.0f} / {load.capacity:,.0f} GPUs"
+    share = "no server" if load.load is None else f"{load.load:.2f} at once ({at_once})"
+    return f"{share}; {load.jobs:,} jobs ask for {load.gpus:,.0f} GPUs"
+
+
+def _type_warnings(load: ClusterLoad) -> Iterator[str]:
+    types = load.gpu_types
+    if types is None:
+        return
+    if types.ignored:
+        yield (
+            f"cluster {load.cluster}: jobs name GPU types, and no server has one, so they are left out here; "
+            "give its servers a gpu_type, or run with -w gpu_types=ignore"
+        )
+        return
+    if types.jobs_by_unknown_type:
+        names = ", ".join(f"{name} ({jobs:,} jobs)" for name, jobs in types.jobs_by_unknown_type.items())
+        yield f"cluster {load.cluster}: no server has the GPU types {names}"
+    if types.jobs_without_server:
+        yield (
+            f"cluster {load.cluster}: {types.jobs_without_server:,} jobs accept no GPU type of a server; a "
+            "replay rejects them"
+        )
 
 
 def _too_much_text(whole: PartitionLoad) -> str:
@@ -296,6 +330,7 @@ def _warnings(load: ClusterLoad) -> Iterator[str]:
         if not load.whole_jobs:
             refused = "can never fit with all they ask for; a replay of whole jobs refuses them"
         yield f"cluster {load.cluster}: {jobs} {refused}{_too_much_text(whole)}{_per_task_text(whole)}"
+    yield from _type_warnings(load)
     if whole.overload:
         yield f"cluster {load.cluster}: {_overload_text(*whole.overload)}"
     vcs = [(name, vc.overload) for name, vc in (load.vcs or {}).items()]

@@ -122,7 +122,7 @@ SIZES = st.lists(st.integers(1, 3).map(float), min_size=1, max_size=3)
 
 
 @settings(max_examples=instances(300, 60))
-@given(jobs=GANGS, gpus=SIZES, backfill=st.booleans(), loop=st.sampled_from(["compiled", "general"]))
+@given(jobs=GANGS, gpus=SIZES, backfill=st.booleans(), loop=st.sampled_from(["auto", "general"]))
 def test_fifo_does_what_a_naive_loop_over_devices_does(
     jobs: list[tuple[float, int, float, float]], gpus: list[float], backfill: bool, loop: str
 ) -> None:
@@ -138,7 +138,7 @@ def test_books_of_devices_add_up_and_both_loops_agree(
 ) -> None:
     world = gangs(jobs, gpus, restart_cost_s=1.0)
     general = checked_run(world, policy.create())
-    assert fingerprint(general) == fingerprint(replay(world, policy.create(), loop="compiled"))
+    assert fingerprint(general) == fingerprint(replay(world, policy.create(), loop="auto"))
 
 
 @settings(max_examples=instances(200, 40))

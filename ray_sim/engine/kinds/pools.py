@@ -65,6 +65,8 @@ def partition_names(world: World) -> tuple[str, ...] | None:
 def families_by_pool(world: World, jobs: IntArray) -> list[list[Family]]:
     """Jobs of each partition, by the pools of their roles; one family where there are no GPU types."""
     arrays, found = world.arrays, []
+    if len(arrays.pool_ptr) == len(arrays.part_ptr):
+        return [[family] for family in _partitions(world, jobs)]
     pool = arrays.class_pool[arrays.job_class[jobs]]
     member = np.zeros((len(arrays.pool_ptr) - 1, len(arrays.capacity)), dtype=np.bool_)
     number = np.repeat(np.arange(len(member)), np.diff(arrays.pool_ptr))
@@ -81,6 +83,17 @@ def families_by_pool(world: World, jobs: IntArray) -> list[list[Family]]:
             ]
         )
     return found
+
+
+def _partitions(world: World, jobs: IntArray) -> list[Family]:
+    """Jobs of each partition, where it is the pool of all."""
+    arrays, resources = world.arrays, world.arrays.capacity.shape[1]
+    return [
+        Family(
+            p, np.flatnonzero(arrays.job_part[jobs] == p), np.tile(arrays.server_part == p, (resources, 1))
+        )
+        for p in range(len(arrays.part_ptr) - 1)
+    ]
 
 
 def _may_take(member: BoolArray, demand: IntArray) -> BoolArray:

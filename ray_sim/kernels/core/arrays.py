@@ -14,7 +14,6 @@ import numpy.typing as npt
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 I32 = npt.NDArray[np.int32]
-I16 = npt.NDArray[np.int16]
 I8 = npt.NDArray[np.int8]
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -264,7 +263,7 @@ class Recorder(NamedTuple):
     server: I32
     role: I8
     value: I32
-    device: I16
+    device: I64
     """(events, D) milli-GPU that a holding takes of each device."""
     line_time: I64
     line_waiting: I32
@@ -540,7 +539,7 @@ def new_recorder(events: int, lines: int, n_resources: int, devices: int = 0) ->
         server=np.empty(events, np.int32),
         role=np.empty(events, np.int8),
         value=np.empty(events, np.int32),
-        device=np.empty((events, devices), np.int16),
+        device=np.zeros((events, devices), np.int64),
         line_time=np.empty(lines, np.int64),
         line_waiting=np.empty(lines, np.int32),
         line_running=np.empty(lines, np.int32),

@@ -17,7 +17,7 @@ DEVICE = 1000
 """Quanta of a device."""
 
 
-@kernel
+@outlined
 def device_room(free: I64, server: int, first: int, ask: int, wanted: int) -> int:
     """Return the tasks, at most ``wanted``, for which the devices of a server have room; O(D).
 
@@ -56,6 +56,21 @@ def _first_whole(free: I64, server: int, first: int, taken: I64, row: int) -> in
         if free[server, first + d] - taken[row, d] == DEVICE:
             return d
     return -1
+
+
+@outlined
+def add_devices(free: I64, server: int, taken: I64, row: int, sign: int) -> None:
+    """Add what a row takes of each device of a server to ``free``, (S, R + D), with ``sign`` 1; O(D)."""
+    first = free.shape[1] - taken.shape[1]
+    for d in range(taken.shape[1]):
+        free[server, first + d] += sign * taken[row, d]
+
+
+@outlined
+def copy_devices(source: I64, row: int, target: I64, to: int) -> None:
+    """Copy what a row takes of each device to another row; O(D)."""
+    for d in range(target.shape[1]):
+        target[to, d] = source[row, d]
 
 
 @outlined

@@ -10,7 +10,7 @@ import numpy as np
 
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import F64, I64, WORKER, Changes, Pool, WorldArrays
-from ray_sim.kernels.core.devices import GPU, choose_devices
+from ray_sim.kernels.core.devices import GPU, add_devices, choose_devices, copy_devices
 from ray_sim.kernels.core.job_rows import Held
 
 
@@ -25,8 +25,8 @@ def add_placement(arrays: WorldArrays, pool: Pool, job: int, sign: int, free: I6
         server, role, tasks = pool.row_server[row], pool.row_role[row], pool.row_count[row]
         for r in range(resources):
             free[server, r] += sign * tasks * arrays.demand[job, role, r]
-        for d in range(pool.row_device.shape[1]):
-            free[server, resources + d] += sign * pool.row_device[row, d]
+        if pool.row_device.shape[1] > 0:
+            add_devices(free, server, pool.row_device, row, sign)
         row = pool.row_next[row]
 
 
@@ -75,9 +75,9 @@ def hold(arrays: WorldArrays, pool: Pool, used: I64, changes: Changes, i: int) -
         pool.row_server[row] = changes.server[k]
         pool.row_role[row] = changes.role[k]
         pool.row_count[row] = changes.tasks[k]
-        for d in range(changes.device.shape[1]):
-            pool.row_device[row, d] = changes.device[k, d]
-        if changes.device.shape[1] < pool.row_device.shape[1]:
+        if changes.device.shape[1] > 0:
+            copy_devices(changes.device, k, pool.row_device, row)
+        elif pool.row_device.shape[1] > 0:
             server, ask = changes.server[k], arrays.demand[job, changes.role[k], GPU]
             choose_devices(pool.free, server, resources, ask, changes.tasks[k], pool.row_device, row)
         pool.row_next[row] = pool.head[job]

@@ -21,6 +21,7 @@ from ray_sim.kernels.core.arrays import (
     Serving,
     WorldArrays,
 )
+from ray_sim.kernels.core.devices import add_devices, copy_devices
 from ray_sim.kernels.core.heap import heap_sort, precedes, push, remove
 from ray_sim.kernels.core.placement import may_fit, measure, meets, place
 from ray_sim.kernels.core.running import claim_place, comes_before, first_after, give_back
@@ -104,8 +105,8 @@ def add_change(changes: Changes, job: int, out: Scratch, n: int) -> None:
         changes.server[at + k] = out.server[k]
         changes.role[at + k] = out.role[k]
         changes.tasks[at + k] = out.tasks[k]
-        for d in range(changes.device.shape[1]):
-            changes.device[at + k, d] = out.device[k, d]
+        if changes.device.shape[1] > 0:
+            copy_devices(out.device, k, changes.device, at + k)
     changes.ptr[i + 1] = at + n
     changes.size[0] = i + 1
 
@@ -117,8 +118,8 @@ def take_rows(arrays: WorldArrays, job: int, free: I64, out: Scratch, n: int) ->
     for k in range(n):
         for r in range(resources):
             free[out.server[k], r] -= out.tasks[k] * arrays.demand[job, out.role[k], r]
-        for d in range(free.shape[1] - resources):
-            free[out.server[k], resources + d] -= out.device[k, d]
+        if free.shape[1] > resources:
+            add_devices(free, out.server[k], out.device, k, -1)
 
 
 @kernel
@@ -131,8 +132,8 @@ def give_back_changes(arrays: WorldArrays, free: I64, changes: Changes, first: i
                 free[changes.server[k], r] += (
                     changes.tasks[k] * arrays.demand[changes.job[i], changes.role[k], r]
                 )
-            for d in range(free.shape[1] - resources):
-                free[changes.server[k], resources + d] += changes.device[k, d]
+            if free.shape[1] > resources:
+                add_devices(free, changes.server[k], changes.device, k, 1)
 
 
 @kernel

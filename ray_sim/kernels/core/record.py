@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import I64, Pool, Recorder
+from ray_sim.kernels.core.devices import copy_devices
 
 
 @kernel
@@ -22,8 +23,6 @@ def add_event(record: Recorder, time: int, kind: int, job: int, server: int, rol
     record.server[n] = server
     record.role[n] = role
     record.value[n] = value
-    for d in range(record.device.shape[1]):
-        record.device[n, d] = 0
     record.size[0] = n + 1
 
 
@@ -34,8 +33,8 @@ def add_holding(record: Recorder, time: int, kind: int, job: int, pool: Pool) ->
     while row >= 0:
         n = record.size[0]
         add_event(record, time, kind, job, pool.row_server[row], pool.row_role[row], pool.row_count[row])
-        for d in range(record.device.shape[1]):
-            record.device[n, d] = pool.row_device[row, d]
+        if record.device.shape[1] > 0:
+            copy_devices(pool.row_device, row, record.device, n)
         row = pool.row_next[row]
 
 

@@ -367,6 +367,6 @@ def tasks_that_fit(free: IntArray, on_devices: IntArray, demand: IntArray) -> In
     fitting: IntArray = (np.maximum(free[:, needs], 0) // demand[needs]).min(axis=1)
     if not on_devices.shape[1] or demand[GPU] == 0:
         return fitting
-    if demand[GPU] < DEVICE:
-        return np.minimum(fitting, (on_devices // demand[GPU]).sum(axis=1))
-    return np.minimum(fitting, (on_devices == DEVICE).sum(axis=1) * DEVICE // demand[GPU])
+    whole = (on_devices == DEVICE).sum(axis=1) * DEVICE // demand[GPU]
+    of_devices: IntArray = (on_devices // demand[GPU]).sum(axis=1) if demand[GPU] < DEVICE else whole
+    return np.minimum(fitting, of_devices)
