@@ -23,8 +23,10 @@ from ray_sim.kernels.core.attained_service import (
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, IntArray
 from ray_sim.policy_api import (
+    KNOWING_RULES,
     NO_JOBS,
     PLACEMENT,
+    WHOLE_TRACE,
     Decision,
     Order,
     Parameter,
@@ -113,6 +115,8 @@ class Las(Policy):
         queue_order: str = FIRST_START,
         knob: float = 0.0,
     ) -> None:
+        if placement in KNOWING_RULES:
+            self.sees = self.sees | {WHOLE_TRACE}
         self._placement = placement
         self._gpu_limits = _service_limits("limits_gpu_s", limits_gpu_s)
         self._core_limits = _service_limits("limits_core_s", limits_core_s)

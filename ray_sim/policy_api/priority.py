@@ -10,6 +10,7 @@ from ray_sim.engine.decision import Decision
 from ray_sim.engine.job_queue import JobQueue, whole_keys
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
+from ray_sim.engine.visible_columns import WHOLE_TRACE
 from ray_sim.kernels.core.placement import QUEUE_RULES
 from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.parameters import Parameter
@@ -28,6 +29,9 @@ PLACEMENT = Parameter(
     source="docs/engine.md#placement-rules",
 )
 
+
+KNOWING_RULES = frozenset({"fgd"})
+"""Placement rules that know the demands of jobs that have not come yet: by the target of typical tasks."""
 
 NO_ROOM = Parameter(
     "no_room",
@@ -59,6 +63,8 @@ class PriorityPolicy(Policy):
     parameters: ClassVar[tuple[Parameter, ...]] = (PLACEMENT, backfill(False), NO_ROOM)
 
     def __init__(self, placement: str = "consolidate", backfill: bool = False, no_room: str = "wait") -> None:
+        if placement in KNOWING_RULES:
+            self.sees = self.sees | {WHOLE_TRACE}
         self._placement = placement
         self._backfill = backfill
         self._reject = no_room == "reject"

@@ -19,6 +19,8 @@ SHARES = {
 }
 """Titles of the fields of a curve."""
 
+_FIELDS = ("load", *SHARES)
+
 
 @dataclass(frozen=True, slots=True)
 class PackingCurve:
@@ -33,14 +35,14 @@ class PackingCurve:
     frag_of_all: FloatArray
     """Fragments, % of the cluster's GPU capacity."""
 
-    def to_dict(self) -> dict[str, list[float]]:
-        """Plain lists by name, for JSON."""
-        return {name: getattr(self, name).tolist() for name in ("load", *SHARES)}
+    def to_dict(self) -> dict[str, list[float | None]]:
+        """Plain lists by name, for JSON; None where no arrival is near."""
+        return {name: [None if np.isnan(x) else x for x in getattr(self, name).tolist()] for name in _FIELDS}
 
     def at(self, loads: Iterable[int]) -> list[tuple[float, ...]]:
-        """Load and the three percentages, at those of the loads that the curve reaches."""
-        reached = [load for load in loads if load < len(self.load)]
-        return [(load, *(round(float(getattr(self, name)[load]), 2) for name in SHARES)) for load in reached]
+        """Load and the three percentages, at those of the loads that arrivals are near."""
+        near = [load for load in loads if load < len(self.load) and not np.isnan(self.alloc[load])]
+        return [(load, *(round(float(getattr(self, name)[load]), 2) for name in SHARES)) for load in near]
 
 
 def packing_curve(
@@ -49,7 +51,7 @@ def packing_curve(
     """Means over the arrivals of each percent of load.
 
     Percentages of an arrival and of ``alloc`` are rounded to 0.01, as published. A percent without an arrival
-    takes the arrivals of the percents before and after it.
+    takes the arrivals of the percents before and after it; where these have none either, the values are NaN.
 
     Parameters
     ----------

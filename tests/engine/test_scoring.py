@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from ray_sim.engine.build_world import build_world
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.server_scores import SCORED_RULES
@@ -148,8 +149,6 @@ def test_the_target_is_that_of_the_list_that_a_stream_draws_from() -> None:
     world = world_of(servers, [Task(1000, 1, 500, 1)] * 3)
     listed = frame_to_table(frame_of([Task(2000, 1, 1000, 1)], 1), RESOURCES)
     order = Fifo(placement="fgd").order
-    from ray_sim.engine.policy_context import PolicyContext
-
     streamed = replace(world, table=replace(world.table, listed=listed))
     targets = [order(PolicyContext(each, frozenset(), "fifo")).scoring.target for each in (world, streamed)]
     assert [target.cpu.tolist() for target in targets] == [[1000], [2000]]
@@ -163,3 +162,10 @@ def test_gpus_that_are_no_devices_are_refused() -> None:
         InvalidScenarioError, match="placement=fgd places tasks on GPUs as devices, and job p0"
     ):
         run_world(pooled, Fifo(placement="fgd"))
+
+
+def test_fgd_says_that_it_knows_the_jobs_to_come() -> None:
+    assert (
+        "whole_trace" in Fifo(placement="fgd").sees & Srtf(placement="fgd").sees & Las(placement="fgd").sees
+    )
+    assert "whole_trace" not in Fifo(placement="best_fit").sees

@@ -84,8 +84,8 @@ def place_by_score(
     rest, resources = out.book.rest, arrays.demand.shape[2]
     ask = _ask(arrays, job, role, out)
     for i in range(lo, hi):
-        out.tally[i - lo] = 0
         server = arrays.pool_servers[i]
+        out.tally[server] = 0
         for r in range(free.shape[1]):
             rest[server, r] = free[server, r]
     found = 0
@@ -93,7 +93,7 @@ def place_by_score(
         server, device = _choose(rule, arrays, q, job, role, found, rest, there, out)
         if server < 0:
             break
-        out.tally[_index(arrays, lo, hi, server)] += 1
+        out.tally[server] += 1
         for r in range(resources):
             rest[server, r] -= arrays.demand[job, role, r]
         if free.shape[1] > resources:
@@ -102,7 +102,8 @@ def place_by_score(
         found += 1
     n = 0
     for i in range(lo, hi):
-        server, count = arrays.pool_servers[i], out.tally[i - lo]
+        server = arrays.pool_servers[i]
+        count = out.tally[server]
         if count == 0:
             continue
         _add_tag(rule, arrays, job, role, server, -count, out.book)  # they do not run yet
@@ -112,19 +113,6 @@ def place_by_score(
                 out.device[n, d] = free[server, resources + d] - rest[server, resources + d]
             n += 1
     return n
-
-
-@kernel
-def _index(arrays: WorldArrays, lo: int, hi: int, server: int) -> int:
-    """Return the place of a server in its pool; O(log S)."""
-    low, high = lo, hi
-    while low < high:
-        middle = (low + high) // 2
-        if arrays.pool_servers[middle] < server:
-            low = middle + 1
-        else:
-            high = middle
-    return low - lo
 
 
 @kernel
