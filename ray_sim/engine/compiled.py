@@ -13,6 +13,7 @@ from ray_sim.engine.policy_calls import order_of
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome
+from ray_sim.engine.scoring import scoring_of
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     NEVER,
@@ -24,6 +25,7 @@ from ray_sim.kernels.core.arrays import (
     new_running,
     new_serving,
 )
+from ray_sim.kernels.core.placement import QUEUE_RULES
 from ray_sim.kernels.core.replay import replay
 from ray_sim.kernels.core.replay_state import DONE, NEXT_ARRIVAL, NOW, Engine, Order
 from ray_sim.kernels.core.world_arrays import FITS
@@ -58,8 +60,7 @@ def run_compiled(
     RunStoppedError : ``stopping`` said so; there is no snapshot of this loop
     """
     n_jobs = len(world.table)
-    engine = new_engine(world, order)
-    engine.serving.scratch.book.state[:] = placement_state(streams)
+    engine = new_engine(world, order, streams)
     books, recording = engine.books, Recording(world)
     while not engine.clock[DONE]:
         replay(
@@ -85,8 +86,9 @@ def run_compiled(
     return Outcome(books.ledger, recording.joined(), now_us, reasons, "compiled", kind, order=order)
 
 
-def new_engine(world: World, order: Order) -> Engine:
+def new_engine(world: World, order: Order, streams: Streams | None = None) -> Engine:
     """The loop's state before the first instant."""
+    scoring, state = scoring_of(world, QUEUE_RULES[order.placement]), placement_state(streams)
     arrays, n_jobs = world.arrays, len(world.table)
     n_parts = len(arrays.part_ptr) - 1
     jobs_in = np.bincount(arrays.job_part[arrays.job_part >= 0], minlength=n_parts)
@@ -102,7 +104,7 @@ def new_engine(world: World, order: Order) -> Engine:
             affected=np.empty(n_jobs, dtype=np.int64),
             verdict=order.never_fits,
         ),
-        serving=new_serving(arrays, world.row_bound, order.scoring),
+        serving=new_serving(arrays, world.row_bound, scoring, state),
         level=np.zeros(n_jobs, dtype=np.int64),
         place=np.zeros(n_jobs, dtype=np.int64),
         turn=np.zeros(1, dtype=np.int64),

@@ -87,8 +87,8 @@ class JobQueue:
         self._preemptive = preemptive
         self._reject = reject
         self._verdict = never_fits(world, placement)
-        self._serving = new_serving(world.arrays, world.row_bound, scoring_of(world, placement))
-        self._serving.scratch.book.state[:] = placement_state(streams)
+        scoring, state = scoring_of(world, placement), placement_state(streams)
+        self._serving = new_serving(world.arrays, world.row_bound, scoring, state)
         self._queue = self._serving.queue
         self._rejected = NO_JOBS
         self._to_serve = np.zeros(len(self._arrays.part_ptr) - 1, dtype=np.bool_)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ray_sim.engine.scoring import scoring_of
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import FUTURE, LEVEL, NO_SCORING, REJECTED, Ledger, Recorder, new_scratch
+from ray_sim.kernels.core.arrays import FUTURE, LEVEL, REJECTED, Ledger, Recorder, new_scratch
 from ray_sim.kernels.core.placement import QUEUE_RULES
 from ray_sim.kernels.core.replay_state import REMAINING, SERVICE, STATIC, Order
 from ray_sim.kernels.core.world_arrays import judge_placement
@@ -92,7 +92,6 @@ def order_rule(
         rate=service_rate(world),
         uniform=bool((world.arrays.speed == 1.0).all()) and world.restart_us == 0,
         reject=reject,
-        scoring=scoring_of(world, placement) or NO_SCORING,
         never_fits=never_fits(world, placement),
     )
 

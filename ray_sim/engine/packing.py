@@ -6,16 +6,19 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ray_sim.engine.scoring import scoring_of
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import Recorder, Scoring, new_scratch
+from ray_sim.kernels.core.arrays import Recorder, new_scratch
 from ray_sim.kernels.core.devices import DEVICE
 from ray_sim.kernels.core.fragments_over_time import Replica, fragments_over_time
+from ray_sim.kernels.core.placement import QUEUE_RULES
 from ray_sim.model.units import FloatArray
 
 
-def packing_columns(world: World, scoring: Scoring, record: Recorder) -> Mapping[str, FloatArray]:
+def packing_columns(world: World, placement: int, record: Recorder) -> Mapping[str, FloatArray]:
     """(lines,) GPUs of the jobs that have come, and GPUs that are fragments; nothing without a target."""
-    if len(scoring.target.cpu) == 0 or scoring.column[1] < 0:
+    scoring = scoring_of(world, QUEUE_RULES[placement])
+    if scoring is None or len(scoring.target.cpu) == 0 or scoring.column[1] < 0:
         return {}
     arrays, n_servers = world.arrays, len(world.cluster)
     lines = int(record.size[1])

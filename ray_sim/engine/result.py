@@ -301,7 +301,7 @@ def _timeline(world: World, outcome: Outcome) -> pl.DataFrame:
             "waiting": record.line_waiting[:n].astype(np.int64),
             "running": record.line_running[:n].astype(np.int64),
             **used,
-            **(packing_columns(world, outcome.order.scoring, record) if outcome.order is not None else {}),
+            **({} if outcome.order is None else packing_columns(world, outcome.order.placement, record)),
             **outcome.kind.timeline(record.line_time[:n]),
             **{
                 name: _last_at(record.line_time[:n], *points)

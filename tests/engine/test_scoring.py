@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from ray_sim.engine.build_world import build_world
-from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.run import run_world
+from ray_sim.engine.scoring import scoring_of
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.server_scores import SCORED_RULES
 from ray_sim.model.cluster import Cluster, ServerKind
@@ -148,10 +148,9 @@ def test_the_target_is_that_of_the_list_that_a_stream_draws_from() -> None:
     servers[0].device = [1000, 1000]
     world = world_of(servers, [Task(1000, 1, 500, 1)] * 3)
     listed = frame_to_table(frame_of([Task(2000, 1, 1000, 1)], 1), RESOURCES)
-    order = Fifo(placement="fgd").order
     streamed = replace(world, table=replace(world.table, listed=listed))
-    targets = [order(PolicyContext(each, frozenset(), "fifo")).scoring.target for each in (world, streamed)]
-    assert [target.cpu.tolist() for target in targets] == [[1000], [2000]]
+    scorings = [scoring_of(each, "fgd") for each in (world, streamed)]
+    assert [each.target.cpu.tolist() for each in scorings if each is not None] == [[1000], [2000]]
 
 
 def test_gpus_that_are_no_devices_are_refused() -> None:

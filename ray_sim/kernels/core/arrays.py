@@ -369,6 +369,17 @@ class DeviceRoom(NamedTuple):
     """(S, R + 1)."""
 
 
+class Scores(NamedTuple):
+    """Work space of rules that score servers, and of placement on devices."""
+
+    scoring: Scoring
+    book: ScoreBook
+    """Empty unless the rule scores servers."""
+    tries: I64
+    """(J,) see `Queue.tries`."""
+    of_devices: DeviceRoom
+
+
 class Scratch(NamedTuple):
     """Work space of placement."""
 
@@ -388,12 +399,8 @@ class Scratch(NamedTuple):
     """(roles, S) tasks of a gang whose roles are placed one after the other."""
     rest: I64
     """(S, R) free quanta after the roles placed so far; no rows if there is one role."""
-    of_devices: DeviceRoom
-    scoring: Scoring
-    book: ScoreBook
-    """Empty unless the rule scores servers."""
-    tries: I64
-    """(J,) see `Queue.tries`."""
+    scores: Scores
+    """A handle: most worlds need none of it, and its many arrays make kernels slow to compile."""
 
 
 class Serving(NamedTuple):
@@ -517,15 +524,17 @@ def new_changes(n_jobs: int, rows: int, devices: int) -> Changes:
     )
 
 
-def new_serving(arrays: WorldArrays, rows: int, scoring: Scoring | None = None) -> Serving:
-    """Return an empty queue, and room for changes of ``rows`` rows; ``scoring`` as in `new_scratch`."""
+def new_serving(
+    arrays: WorldArrays, rows: int, scoring: Scoring | None = None, state: np.uint64 | None = None
+) -> Serving:
+    """Return an empty queue, and room for changes of ``rows`` rows; ``scoring``, ``state`` as in `new_scratch`."""
     n_jobs = len(arrays.job_class)
     queue = new_queue(n_jobs, len(arrays.class_job))
     return Serving(
         arrays=arrays,
         queue=queue,
         changes=new_changes(n_jobs, rows, devices(arrays)),
-        scratch=new_scratch(arrays, scoring)._replace(tries=queue.tries),
+        scratch=new_scratch(arrays, scoring, queue.tries, state),
         idle=np.empty_like(arrays.empty),
         claimable=np.empty_like(arrays.empty),
         refused=empty(n_jobs),
@@ -560,10 +569,37 @@ def new_recorder(events: int, lines: int, n_resources: int, devices: int = 0) ->
     )
 
 
-def new_scratch(arrays: WorldArrays, scoring: Scoring | None = None) -> Scratch:
-    """Return work space for the placements of a run; None is for rules that score no servers."""
+def new_scratch(
+    arrays: WorldArrays,
+    scoring: Scoring | None = None,
+    tries: I64 | None = None,
+    state: np.uint64 | None = None,
+) -> Scratch:
+    """Return work space for the placements of a run.
+
+    Parameters
+    ----------
+    scoring : None for rules that score no servers
+    tries : (J,) `Queue.tries` of the queue that is served
+    state : of the stream of random numbers of placement
+    """
+    from ray_sim.kernels.handle import handle
+
     n_servers, n_resources = arrays.capacity.shape
-    roles = arrays.gang.shape[1]
+    roles, scored = arrays.gang.shape[1], NO_SCORING if scoring is None else scoring
+    on_devices = n_servers if devices(arrays) else 0
+    scores = Scores(
+        scoring=scored,
+        book=new_score_book(scored, arrays.empty.shape[1], arrays.tag.max(initial=-1) + 1),
+        tries=empty(len(arrays.job_class)) if tries is None else tries,
+        of_devices=DeviceRoom(
+            demand=empty(n_resources + 1),
+            free=np.zeros((on_devices, n_resources + 1), np.int64),
+            empty=np.zeros((on_devices, n_resources + 1), np.int64),
+        ),
+    )
+    if state is not None:
+        scores.book.state[:] = state
     return Scratch(
         server=empty(roles * n_servers),
         role=empty(roles * n_servers, WORKER),
@@ -574,16 +610,7 @@ def new_scratch(arrays: WorldArrays, scoring: Scoring | None = None) -> Scratch:
         total=empty(n_resources),
         by_role=np.zeros((roles, n_servers), dtype=np.int64),
         rest=np.zeros((n_servers if roles > 1 else 0, n_resources), dtype=np.int64),
-        of_devices=DeviceRoom(
-            demand=empty(n_resources + 1),
-            free=np.zeros((n_servers if devices(arrays) else 0, n_resources + 1), np.int64),
-            empty=np.zeros((n_servers if devices(arrays) else 0, n_resources + 1), np.int64),
-        ),
-        scoring=NO_SCORING if scoring is None else scoring,
-        book=new_score_book(
-            NO_SCORING if scoring is None else scoring, arrays.empty.shape[1], arrays.tag.max(initial=-1) + 1
-        ),
-        tries=empty(len(arrays.job_class)),
+        scores=handle(scores),
     )
 
 

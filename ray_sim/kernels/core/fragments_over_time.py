@@ -97,7 +97,7 @@ def fragments_over_time(
     arrays: WorldArrays, scratch: Scratch, record: Recorder, replica: Replica, found: F64
 ) -> None:
     """Set ``found``, (lines,), to the fragments of all servers after the events up to each line."""
-    scoring, book, e, total = scratch.scoring, scratch.book, 0, 0.0
+    scoring, book, e, total = scratch.scores.scoring, scratch.scores.book, 0, 0.0
     for i in range(record.size[1]):
         while e < record.size[0] and record.time[e] <= record.line_time[i]:
             _apply(arrays, record, replica, e)

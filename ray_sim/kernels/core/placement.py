@@ -410,7 +410,7 @@ def _place_on_devices(
     The tasks for which the devices of a server have room stand for one more resource, of which a task takes
     one, so that the loops of the rules need not know devices.
     """
-    resources, of_devices = len(demand), out.of_devices
+    resources, of_devices = len(demand), out.scores.of_devices
     for r in range(resources):
         of_devices.demand[r] = demand[r]
     of_devices.demand[resources] = 1 if demand[GPU] > 0 else 0

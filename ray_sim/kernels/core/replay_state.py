@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ray_sim.kernels.core.arrays import I64, Books, Bool, Calendar, RunningList, Scoring, Serving
+from ray_sim.kernels.core.arrays import I64, Books, Bool, Calendar, RunningList, Serving
 
 STATIC, REMAINING, SERVICE = range(3)
 
@@ -34,8 +34,6 @@ class Order(NamedTuple):
     """Whether all running jobs progress at one rate: equal speeds, no restart pauses."""
     reject: bool
     """Whether a job that finds no room when it comes is rejected; else it waits."""
-    scoring: Scoring
-    """`NO_SCORING` for placement rules that score no servers."""
     never_fits: I64
     """(C,) 1 if the gang exceeds the partition's capacity, 2 if the rule can never place it, else 0."""
 

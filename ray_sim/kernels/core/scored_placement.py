@@ -20,7 +20,7 @@ CPU_COLUMN, GPU_COLUMN = range(2)
 @kernel
 def _ask(arrays: WorldArrays, job: int, role: int, out: Scratch) -> Ask:
     """Return what one task of a role asks for."""
-    demand, column = arrays.demand[job, role], out.scoring.column
+    demand, column = arrays.demand[job, role], out.scores.scoring.column
     cpu = demand[column[CPU_COLUMN]] if column[CPU_COLUMN] >= 0 else 0
     gpu = demand[column[GPU_COLUMN]] if column[GPU_COLUMN] >= 0 else 0
     task = arrays.job_class[job] * arrays.gang.shape[1] + role
@@ -30,7 +30,7 @@ def _ask(arrays: WorldArrays, job: int, role: int, out: Scratch) -> Ask:
 @kernel
 def show_free(free: I64, server: int, resources: int, out: Scratch) -> None:
     """Write what is free on a server into the book; without devices all GPUs are free or taken as a whole."""
-    book, column = out.book, out.scoring.column
+    book, column = out.scores.book, out.scores.scoring.column
     book.cpu[server] = free[server, column[CPU_COLUMN]] if column[CPU_COLUMN] >= 0 else 0
     whole = free[server, column[GPU_COLUMN]] // DEVICE if column[GPU_COLUMN] >= 0 else 0
     for d in range(book.device.shape[1]):
@@ -53,18 +53,18 @@ def _choose(
     out: Scratch,
 ) -> tuple[int, int]:
     """Return server and device of one task of a gang; (-1, -1) if no server holds it; O(S)."""
-    book, demand = out.book, arrays.demand[job, role]
+    book, demand = out.scores.book, arrays.demand[job, role]
     pool = arrays.pool_servers[arrays.pool_ptr[q] : arrays.pool_ptr[q + 1]]
     for server in pool:
         book.holds[server] = there[server] and task_room(free, server, demand, 1) == 1
         if book.holds[server]:
             show_free(free, server, len(demand), out)
-    state = substate(substate(substate(book.state[0], job), out.tries[job]), number)
+    state = substate(substate(substate(book.state[0], job), out.scores.tries[job]), number)
     ask = _ask(arrays, job, role, out)
-    server = choose_server(rule, out.scoring, pool, ask, state, book)
+    server = choose_server(rule, out.scores.scoring, pool, ask, state, book)
     if server < 0:
         return -1, -1
-    return server, choose_device(rule, out.scoring, server, ask, state, book)
+    return server, choose_device(rule, out.scores.scoring, server, ask, state, book)
 
 
 @outlined
@@ -81,7 +81,7 @@ def place_by_score(
 ) -> int:
     """Place identical tasks one by one; rows with devices as `placement.place`; O(S x tasks)."""
     lo, hi = arrays.pool_ptr[q], arrays.pool_ptr[q + 1]
-    rest, resources = out.book.rest, arrays.demand.shape[2]
+    rest, resources = out.scores.book.rest, arrays.demand.shape[2]
     ask = _ask(arrays, job, role, out)
     for i in range(lo, hi):
         server = arrays.pool_servers[i]
@@ -98,7 +98,7 @@ def place_by_score(
             rest[server, r] -= arrays.demand[job, role, r]
         if free.shape[1] > resources:
             take_devices(rest[server, resources:], ask.gpu, ask.gpus, device)
-        _add_tag(rule, arrays, job, role, server, 1, out.book)
+        _add_tag(rule, arrays, job, role, server, 1, out.scores.book)
         found += 1
     n = 0
     for i in range(lo, hi):
@@ -106,7 +106,7 @@ def place_by_score(
         count = out.tally[server]
         if count == 0:
             continue
-        _add_tag(rule, arrays, job, role, server, -count, out.book)  # they do not run yet
+        _add_tag(rule, arrays, job, role, server, -count, out.scores.book)  # they do not run yet
         if found == tasks:
             out.server[n], out.tasks[n] = server, count
             for d in range(out.device.shape[1]):
@@ -130,7 +130,7 @@ def begin_scores(rule: int, pool: Pool, out: Scratch) -> None:
     if rule == GPU_CLUSTERING:
         for i in range(pool.tags.shape[0]):
             for k in range(pool.tags.shape[1]):
-                out.book.tags[i, k] = pool.tags[i, k]
+                out.scores.book.tags[i, k] = pool.tags[i, k]
 
 
 @kernel
@@ -138,7 +138,7 @@ def add_started(rule: int, arrays: WorldArrays, job: int, out: Scratch, n: int) 
     """Count the tasks of the n rows of a placement among those that run."""
     if rule == GPU_CLUSTERING:
         for k in range(n):
-            _add_tag(rule, arrays, job, out.role[k], out.server[k], out.tasks[k], out.book)
+            _add_tag(rule, arrays, job, out.role[k], out.server[k], out.tasks[k], out.scores.book)
 
 
 @kernel
@@ -148,5 +148,5 @@ def drop_running(rule: int, arrays: WorldArrays, pool: Pool, job: int, out: Scra
         row = pool.head[job]
         while row >= 0:
             tasks = -pool.row_count[row]
-            _add_tag(rule, arrays, job, pool.row_role[row], pool.row_server[row], tasks, out.book)
+            _add_tag(rule, arrays, job, pool.row_role[row], pool.row_server[row], tasks, out.scores.book)
             row = pool.row_next[row]
