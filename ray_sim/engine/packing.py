@@ -8,7 +8,7 @@ import numpy as np
 
 from ray_sim.engine.scoring import scoring_of
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import Recorder, new_scratch
+from ray_sim.kernels.core.arrays import Recorder, new_scores
 from ray_sim.kernels.core.devices import DEVICE
 from ray_sim.kernels.core.fragments_over_time import Replica, fragments_over_time
 from ray_sim.kernels.core.placement import QUEUE_RULES
@@ -31,7 +31,7 @@ def packing_columns(world: World, placement: int, record: Recorder) -> Mapping[s
         each=np.zeros(n_servers),
         changed=np.ones(n_servers, np.bool_),
     )
-    fragments_over_time(arrays, new_scratch(arrays, scoring), record, replica, found)
+    fragments_over_time(arrays, new_scores(arrays, scoring), record, replica, found)
     asked = (arrays.gang * arrays.demand[:, :, scoring.column[1]]).sum(axis=1)
     come = np.searchsorted(arrays.submit, record.line_time[:lines], side="right")
     arrived: FloatArray = np.append(0, np.cumsum(asked))[come] / DEVICE

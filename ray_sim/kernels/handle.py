@@ -75,6 +75,8 @@ def _layout(value: Any) -> Any:
     """All that numba's type of a group, or of an array in it, depends on."""
     if isinstance(value, tuple):
         return type(value), *map(_layout, value)
+    if value is None:
+        return None
     if isinstance(value, Handle):
         return value._numba_type_
     flags = value.flags

@@ -399,8 +399,8 @@ class Scratch(NamedTuple):
     """(roles, S) tasks of a gang whose roles are placed one after the other."""
     rest: I64
     """(S, R) free quanta after the roles placed so far; no rows if there is one role."""
-    scores: Scores
-    """A handle: most worlds need none of it, and its many arrays make kernels slow to compile."""
+    scores: Scores | None
+    """None unless the rule scores servers or tasks lie on devices: then kernels are compiled without both."""
 
 
 class Serving(NamedTuple):
@@ -527,7 +527,7 @@ def new_changes(n_jobs: int, rows: int, devices: int) -> Changes:
 def new_serving(
     arrays: WorldArrays, rows: int, scoring: Scoring | None = None, state: np.uint64 | None = None
 ) -> Serving:
-    """Return an empty queue, and room for changes of ``rows`` rows; ``scoring``, ``state`` as in `new_scratch`."""
+    """Return an empty queue, and room for changes of ``rows`` rows; see `new_scores`."""
     n_jobs = len(arrays.job_class)
     queue = new_queue(n_jobs, len(arrays.class_job))
     return Serving(
@@ -575,31 +575,10 @@ def new_scratch(
     tries: I64 | None = None,
     state: np.uint64 | None = None,
 ) -> Scratch:
-    """Return work space for the placements of a run.
-
-    Parameters
-    ----------
-    scoring : None for rules that score no servers
-    tries : (J,) `Queue.tries` of the queue that is served
-    state : of the stream of random numbers of placement
-    """
-    from ray_sim.kernels.handle import handle
-
+    """Return work space for the placements of a run; see `new_scores`."""
     n_servers, n_resources = arrays.capacity.shape
-    roles, scored = arrays.gang.shape[1], NO_SCORING if scoring is None else scoring
-    on_devices = n_servers if devices(arrays) else 0
-    scores = Scores(
-        scoring=scored,
-        book=new_score_book(scored, arrays.empty.shape[1], arrays.tag.max(initial=-1) + 1),
-        tries=empty(len(arrays.job_class)) if tries is None else tries,
-        of_devices=DeviceRoom(
-            demand=empty(n_resources + 1),
-            free=np.zeros((on_devices, n_resources + 1), np.int64),
-            empty=np.zeros((on_devices, n_resources + 1), np.int64),
-        ),
-    )
-    if state is not None:
-        scores.book.state[:] = state
+    roles = arrays.gang.shape[1]
+    scored = scoring is not None or devices(arrays) > 0
     return Scratch(
         server=empty(roles * n_servers),
         role=empty(roles * n_servers, WORKER),
@@ -610,7 +589,43 @@ def new_scratch(
         total=empty(n_resources),
         by_role=np.zeros((roles, n_servers), dtype=np.int64),
         rest=np.zeros((n_servers if roles > 1 else 0, n_resources), dtype=np.int64),
-        scores=handle(scores),
+        scores=new_scores(arrays, scoring, tries, state) if scored else None,
+    )
+
+
+def new_scores(
+    arrays: WorldArrays,
+    scoring: Scoring | None = None,
+    tries: I64 | None = None,
+    state: np.uint64 | None = None,
+) -> Scores:
+    """Return a handle of work space of rules that score servers, and of placement on devices.
+
+    Parameters
+    ----------
+    scoring : None for rules that score no servers
+    tries : (J,) `Queue.tries` of the queue that is served
+    state : of the stream of random numbers of placement
+    """
+    from ray_sim.kernels.handle import handle  # numba is slow to import
+
+    n_servers, n_resources = arrays.capacity.shape
+    scored = NO_SCORING if scoring is None else scoring
+    on_devices = n_servers if devices(arrays) else 0
+    book = new_score_book(scored, arrays.empty.shape[1], arrays.tag.max(initial=-1) + 1)
+    if state is not None:
+        book.state[:] = state
+    return handle(
+        Scores(
+            scoring=scored,
+            book=book,
+            tries=empty(len(arrays.job_class)) if tries is None else tries,
+            of_devices=DeviceRoom(
+                demand=empty(n_resources + 1),
+                free=np.zeros((on_devices, n_resources + 1), np.int64),
+                empty=np.zeros((on_devices, n_resources + 1), np.int64),
+            ),
+        )
     )
 
 

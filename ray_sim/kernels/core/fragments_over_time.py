@@ -21,7 +21,7 @@ from ray_sim.kernels.core.arrays import (
     STOP,
     Bool,
     Recorder,
-    Scratch,
+    Scores,
     WorldArrays,
 )
 from ray_sim.kernels.core.fragmentation import fragments
@@ -94,10 +94,10 @@ def _apply(arrays: WorldArrays, record: Recorder, replica: Replica, e: int) -> N
 
 @kernel
 def fragments_over_time(
-    arrays: WorldArrays, scratch: Scratch, record: Recorder, replica: Replica, found: F64
+    arrays: WorldArrays, scores: Scores, record: Recorder, replica: Replica, found: F64
 ) -> None:
     """Set ``found``, (lines,), to the fragments of all servers after the events up to each line."""
-    scoring, book, e, total = scratch.scores.scoring, scratch.scores.book, 0, 0.0
+    scoring, book, e, total = scores.scoring, scores.book, 0, 0.0
     for i in range(record.size[1]):
         while e < record.size[0] and record.time[e] <= record.line_time[i]:
             _apply(arrays, record, replica, e)
@@ -109,7 +109,7 @@ def fragments_over_time(
             total -= replica.each[s]
             replica.each[s] = 0.0
             if replica.there[s]:
-                show_free(replica.free, s, arrays.demand.shape[2], scratch)
+                show_free(replica.free, s, arrays.demand.shape[2], scores)
                 kind = scoring.kind[s]
                 replica.each[s] = fragments(scoring.target, book.cpu[s], book.device[s], kind, book.classes)
             total += replica.each[s]

@@ -9,7 +9,7 @@ a constant.
 from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel, outlined
-from ray_sim.kernels.core.arrays import I64, WORKER, Bool, Scratch, WorldArrays
+from ray_sim.kernels.core.arrays import I64, WORKER, Bool, Scores, Scratch, WorldArrays
 from ray_sim.kernels.core.devices import GPU, choose_devices
 from ray_sim.kernels.core.room import holds_all, room, task_room
 from ray_sim.kernels.core.scored_placement import place_by_score
@@ -286,8 +286,6 @@ def _place_tasks(
     rule: int,
     arrays: WorldArrays,
     q: int,
-    job: int,
-    role: int,
     tasks: int,
     demand: I64,
     single: bool,
@@ -300,8 +298,6 @@ def _place_tasks(
 
     ``empty`` is what is ``free`` on empty servers.
     """
-    if rule > LOAD_BALANCE:
-        return place_by_score(rule, arrays, q, job, role, tasks, free, there, out)
     if rule == FIRST_FIT and single:
         return _first_single(arrays, q, tasks, demand, free, there, out)
     if rule == CONSOLIDATE:
@@ -314,7 +310,9 @@ def _place_tasks(
 
 
 @outlined
-def _place_roles(rule: int, arrays: WorldArrays, job: int, free: I64, there: Bool, out: Scratch) -> int:
+def _place_roles(
+    rule: int, arrays: WorldArrays, job: int, free: I64, there: Bool, out: Scratch, scores: Scores | None
+) -> int:
     """Place a gang of workers and parameter servers.
 
     Under `first_fit` and `consolidate` a gang that fits on one empty server is placed as one task with the
@@ -325,7 +323,7 @@ def _place_roles(rule: int, arrays: WorldArrays, job: int, free: I64, there: Boo
     if arrays.class_single[arrays.job_class[job]] and (rule == FIRST_FIT or rule == CONSOLIDATE):
         gang_total(arrays, job, out.total)
         q, capacity = unit_pool(arrays, job), arrays.capacity
-        n = _place_tasks(rule, arrays, q, job, 0, 1, out.total, True, capacity, free, there, out)
+        n = _place_tasks(rule, arrays, q, 1, out.total, True, capacity, free, there, out)
         return 0 if n == 0 else _rows_of_one(arrays, job, out)
     for role in range(arrays.gang.shape[1]):
         tasks, demand = arrays.gang[job, role], arrays.demand[job, role]
@@ -335,9 +333,11 @@ def _place_roles(rule: int, arrays: WorldArrays, job: int, free: I64, there: Boo
             continue
         left = free if role == 0 else out.rest
         of_role = rule if role == 0 or rule >= SPREAD else POOLED
-        n = _place_tasks(
-            of_role, arrays, pools[role], job, role, tasks, demand, False, arrays.capacity, left, there, out
-        )
+        if scores is not None and of_role > LOAD_BALANCE:
+            n = place_by_score(of_role, arrays, pools[role], job, role, tasks, left, there, out, scores)
+        else:
+            q, capacity = pools[role], arrays.capacity
+            n = _place_tasks(of_role, arrays, q, tasks, demand, False, capacity, left, there, out)
         if n == 0:
             return 0
         if role == 0:
@@ -381,15 +381,24 @@ def place(rule: int, arrays: WorldArrays, job: int, free: I64, there: Bool, out:
 
     Rows are in server and role order. O(S) for a gang that stays on one server, O(S x tasks) at most.
     """
+    return _place(rule, arrays, job, free, there, out, out.scores)
+
+
+@kernel
+def _place(
+    rule: int, arrays: WorldArrays, job: int, free: I64, there: Bool, out: Scratch, scores: Scores | None
+) -> int:
+    """`place`; an argument that is None leaves its branches out of the compiled code."""
     if arrays.gang.shape[1] > 1:
-        return _place_roles(rule, arrays, job, free, there, out)
+        return _place_roles(rule, arrays, job, free, there, out, scores)
     c, tasks = arrays.job_class[job], arrays.gang[job, WORKER]
     single, q, demand = arrays.class_single[c], arrays.class_pool[c, WORKER], arrays.demand[job, WORKER]
-    if free.shape[1] > len(demand) and rule <= LOAD_BALANCE:
-        return _place_on_devices(rule, arrays, q, job, tasks, demand, single, free, there, out)
-    return _place_tasks(
-        rule, arrays, q, job, WORKER, tasks, demand, single, arrays.capacity, free, there, out
-    )
+    if scores is not None:
+        if rule > LOAD_BALANCE:
+            return place_by_score(rule, arrays, q, job, WORKER, tasks, free, there, out, scores)
+        if free.shape[1] > len(demand):
+            return _place_on_devices(rule, arrays, q, tasks, demand, single, free, there, out, scores)
+    return _place_tasks(rule, arrays, q, tasks, demand, single, arrays.capacity, free, there, out)
 
 
 @outlined
@@ -397,42 +406,31 @@ def _place_on_devices(
     rule: int,
     arrays: WorldArrays,
     q: int,
-    job: int,
     tasks: int,
     demand: I64,
     single: bool,
     free: I64,
     there: Bool,
     out: Scratch,
+    scores: Scores,
 ) -> int:
     """Place tasks by the rule where devices have room for them, and choose their devices; O(S D) more.
 
     The tasks for which the devices of a server have room stand for one more resource, of which a task takes
     one, so that the loops of the rules need not know devices.
     """
-    resources, of_devices = len(demand), out.scores.of_devices
+    resources, room_here = len(demand), scores.of_devices
     for r in range(resources):
-        of_devices.demand[r] = demand[r]
-    of_devices.demand[resources] = 1 if demand[GPU] > 0 else 0
+        room_here.demand[r] = demand[r]
+    room_here.demand[resources] = 1 if demand[GPU] > 0 else 0
     for server in arrays.pool_servers[arrays.pool_ptr[q] : arrays.pool_ptr[q + 1]]:
         for r in range(resources):
-            of_devices.free[server, r] = free[server, r]
-            of_devices.empty[server, r] = arrays.empty[server, r]
-        of_devices.free[server, resources] = task_room(free, server, demand, tasks + 1)
-        of_devices.empty[server, resources] = task_room(arrays.empty, server, demand, tasks + 1)
+            room_here.free[server, r] = free[server, r]
+            room_here.empty[server, r] = arrays.empty[server, r]
+        room_here.free[server, resources] = task_room(free, server, demand, tasks + 1)
+        room_here.empty[server, resources] = task_room(arrays.empty, server, demand, tasks + 1)
     n = _place_tasks(
-        rule,
-        arrays,
-        q,
-        job,
-        WORKER,
-        tasks,
-        of_devices.demand,
-        single,
-        of_devices.empty,
-        of_devices.free,
-        there,
-        out,
+        rule, arrays, q, tasks, room_here.demand, single, room_here.empty, room_here.free, there, out
     )
     for k in range(n):
         choose_devices(free, out.server[k], resources, demand[GPU], out.tasks[k], out.device, k)

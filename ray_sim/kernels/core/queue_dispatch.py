@@ -188,7 +188,7 @@ def serve_waiting(
         else:
             dequeue(arrays, queue, job)
             take_rows(arrays, job, free, out, n)
-            add_started(rule, arrays, job, out, n)
+            add_started(rule, arrays, job, out, n, out.scores)
             add_change(serving.changes, job, out, n)
         job = _head(arrays, queue, p)
 
@@ -229,7 +229,7 @@ def serve_all(
     arrays, queue, out = serving.arrays, serving.queue, serving.scratch
     idle, claimable = serving.idle, serving.claimable
     copy_matrix(pool.free, idle)
-    begin_scores(rule, pool, out)
+    begin_scores(rule, pool, out.scores)
     _unblock(arrays, queue, p)
     if freed:
         _unstick(arrays, queue, p)
@@ -251,7 +251,7 @@ def serve_all(
                 continue
             job = running.job[slot]
             give_back(running, slot, arrays, pool, idle)
-            drop_running(rule, arrays, pool, job, out)
+            drop_running(rule, arrays, pool, job, out.scores)
             measured = False
         n = 0
         known = not was_running and queue.stuck[arrays.job_class[job]]
@@ -274,7 +274,7 @@ def serve_all(
         if was_running or n > 0:  # a running job is moved, or suspended with n = 0
             take_rows(arrays, job, idle, out, n)
             take_rows(arrays, job, claimable, out, n)
-            add_started(rule, arrays, job, out, n)
+            add_started(rule, arrays, job, out, n, out.scores)
             add_change(serving.changes, job, out, n)
         if was_running:
             continue

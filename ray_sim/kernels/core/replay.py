@@ -156,7 +156,7 @@ def _serve_partition(p: int, now: int, order: Order, engine: Engine) -> None:
         return
     changes = serving.changes
     first = changes.size[0]
-    begin_scores(order.placement, pool, serving.scratch)
+    begin_scores(order.placement, pool, serving.scratch.scores)
     serve_waiting(p, order.placement, order.backfill, order.reject, freed, serving, pool.free, pool.there)
     # `serve_waiting` took the starts from `pool.free`; add them: `commit_placements` takes them again.
     give_back_changes(serving.arrays, pool.free, changes, first)

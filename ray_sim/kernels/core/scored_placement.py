@@ -7,7 +7,7 @@ that keep the tags of running tasks.
 from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel, outlined
-from ray_sim.kernels.core.arrays import I64, Bool, Pool, ScoreBook, Scratch, WorldArrays
+from ray_sim.kernels.core.arrays import I64, Bool, Pool, ScoreBook, Scores, Scratch, WorldArrays
 from ray_sim.kernels.core.devices import DEVICE
 from ray_sim.kernels.core.room import task_room
 from ray_sim.kernels.core.server_scores import GPU_CLUSTERING, Ask, choose_device, choose_server, take_devices
@@ -18,9 +18,9 @@ CPU_COLUMN, GPU_COLUMN = range(2)
 
 
 @kernel
-def _ask(arrays: WorldArrays, job: int, role: int, out: Scratch) -> Ask:
+def _ask(arrays: WorldArrays, job: int, role: int, scores: Scores) -> Ask:
     """Return what one task of a role asks for."""
-    demand, column = arrays.demand[job, role], out.scores.scoring.column
+    demand, column = arrays.demand[job, role], scores.scoring.column
     cpu = demand[column[CPU_COLUMN]] if column[CPU_COLUMN] >= 0 else 0
     gpu = demand[column[GPU_COLUMN]] if column[GPU_COLUMN] >= 0 else 0
     task = arrays.job_class[job] * arrays.gang.shape[1] + role
@@ -28,9 +28,9 @@ def _ask(arrays: WorldArrays, job: int, role: int, out: Scratch) -> Ask:
 
 
 @kernel
-def show_free(free: I64, server: int, resources: int, out: Scratch) -> None:
+def show_free(free: I64, server: int, resources: int, scores: Scores) -> None:
     """Write what is free on a server into the book; without devices all GPUs are free or taken as a whole."""
-    book, column = out.scores.book, out.scores.scoring.column
+    book, column = scores.book, scores.scoring.column
     book.cpu[server] = free[server, column[CPU_COLUMN]] if column[CPU_COLUMN] >= 0 else 0
     whole = free[server, column[GPU_COLUMN]] // DEVICE if column[GPU_COLUMN] >= 0 else 0
     for d in range(book.device.shape[1]):
@@ -50,21 +50,21 @@ def _choose(
     number: int,
     free: I64,
     there: Bool,
-    out: Scratch,
+    scores: Scores,
 ) -> tuple[int, int]:
     """Return server and device of one task of a gang; (-1, -1) if no server holds it; O(S)."""
-    book, demand = out.scores.book, arrays.demand[job, role]
+    book, demand = scores.book, arrays.demand[job, role]
     pool = arrays.pool_servers[arrays.pool_ptr[q] : arrays.pool_ptr[q + 1]]
     for server in pool:
         book.holds[server] = there[server] and task_room(free, server, demand, 1) == 1
         if book.holds[server]:
-            show_free(free, server, len(demand), out)
-    state = substate(substate(substate(book.state[0], job), out.scores.tries[job]), number)
-    ask = _ask(arrays, job, role, out)
-    server = choose_server(rule, out.scores.scoring, pool, ask, state, book)
+            show_free(free, server, len(demand), scores)
+    state = substate(substate(substate(book.state[0], job), scores.tries[job]), number)
+    ask = _ask(arrays, job, role, scores)
+    server = choose_server(rule, scores.scoring, pool, ask, state, book)
     if server < 0:
         return -1, -1
-    return server, choose_device(rule, out.scores.scoring, server, ask, state, book)
+    return server, choose_device(rule, scores.scoring, server, ask, state, book)
 
 
 @outlined
@@ -78,11 +78,12 @@ def place_by_score(
     free: I64,
     there: Bool,
     out: Scratch,
+    scores: Scores,
 ) -> int:
     """Place identical tasks one by one; rows with devices as `placement.place`; O(S x tasks)."""
     lo, hi = arrays.pool_ptr[q], arrays.pool_ptr[q + 1]
-    rest, resources = out.scores.book.rest, arrays.demand.shape[2]
-    ask = _ask(arrays, job, role, out)
+    rest, resources = scores.book.rest, arrays.demand.shape[2]
+    ask = _ask(arrays, job, role, scores)
     for i in range(lo, hi):
         server = arrays.pool_servers[i]
         out.tally[server] = 0
@@ -90,7 +91,7 @@ def place_by_score(
             rest[server, r] = free[server, r]
     found = 0
     while found < tasks:
-        server, device = _choose(rule, arrays, q, job, role, found, rest, there, out)
+        server, device = _choose(rule, arrays, q, job, role, found, rest, there, scores)
         if server < 0:
             break
         out.tally[server] += 1
@@ -98,7 +99,7 @@ def place_by_score(
             rest[server, r] -= arrays.demand[job, role, r]
         if free.shape[1] > resources:
             take_devices(rest[server, resources:], ask.gpu, ask.gpus, device)
-        _add_tag(rule, arrays, job, role, server, 1, out.scores.book)
+        _add_tag(rule, arrays, job, role, server, 1, scores.book)
         found += 1
     n = 0
     for i in range(lo, hi):
@@ -106,7 +107,7 @@ def place_by_score(
         count = out.tally[server]
         if count == 0:
             continue
-        _add_tag(rule, arrays, job, role, server, -count, out.scores.book)  # they do not run yet
+        _add_tag(rule, arrays, job, role, server, -count, scores.book)  # they do not run yet
         if found == tasks:
             out.server[n], out.tasks[n] = server, count
             for d in range(out.device.shape[1]):
@@ -125,28 +126,30 @@ def _add_tag(
 
 
 @kernel
-def begin_scores(rule: int, pool: Pool, out: Scratch) -> None:
+def begin_scores(rule: int, pool: Pool, scores: Scores | None) -> None:
     """Begin a dispatch: the tags are those of the tasks that run; O(S x K) for the rule that heeds them."""
-    if rule == GPU_CLUSTERING:
+    if scores is not None and rule == GPU_CLUSTERING:
         for i in range(pool.tags.shape[0]):
             for k in range(pool.tags.shape[1]):
-                out.scores.book.tags[i, k] = pool.tags[i, k]
+                scores.book.tags[i, k] = pool.tags[i, k]
 
 
 @kernel
-def add_started(rule: int, arrays: WorldArrays, job: int, out: Scratch, n: int) -> None:
+def add_started(
+    rule: int, arrays: WorldArrays, job: int, out: Scratch, n: int, scores: Scores | None
+) -> None:
     """Count the tasks of the n rows of a placement among those that run."""
-    if rule == GPU_CLUSTERING:
+    if scores is not None and rule == GPU_CLUSTERING:
         for k in range(n):
-            _add_tag(rule, arrays, job, out.role[k], out.server[k], out.tasks[k], out.scores.book)
+            _add_tag(rule, arrays, job, out.role[k], out.server[k], out.tasks[k], scores.book)
 
 
 @kernel
-def drop_running(rule: int, arrays: WorldArrays, pool: Pool, job: int, out: Scratch) -> None:
+def drop_running(rule: int, arrays: WorldArrays, pool: Pool, job: int, scores: Scores | None) -> None:
     """Count the tasks of a job that loses its place no longer."""
-    if rule == GPU_CLUSTERING:
+    if scores is not None and rule == GPU_CLUSTERING:
         row = pool.head[job]
         while row >= 0:
             tasks = -pool.row_count[row]
-            _add_tag(rule, arrays, job, pool.row_role[row], pool.row_server[row], tasks, out.scores.book)
+            _add_tag(rule, arrays, job, pool.row_role[row], pool.row_server[row], tasks, scores.book)
             row = pool.row_next[row]
