@@ -23,7 +23,6 @@ from ray_sim.kernels.core.arrays import (
     RUNNING,
     SUBMIT,
     WAITING,
-    devices,
 )
 from ray_sim.kernels.core.devices import GPU
 from ray_sim.model.result import RunResult
@@ -74,8 +73,8 @@ def _rules(
     yield "tasks are on available servers", pool.there[rows.server]
     yield "used = held", core.placements.used == held.sum(axis=0)
     yield "jobs that have ended hold nothing", ~ended[rows.job]
-    if devices(arrays):
-        yield from _device_rules(core, held)
+    if pool.row_device is not None:
+        yield from _device_rules(core, pool.row_device, held)
 
     record, chunked = core.recording.joined(), isinstance(core.world.facts, ChunkFacts)
     submitted = record.job[record.kind == SUBMIT]
@@ -102,11 +101,11 @@ def _rules(
     yield "jobs hold tasks between arrival and end only", fits[:arrivals]
 
 
-def _device_rules(core: RunCore, held: IntArray) -> Iterator[tuple[str, BoolArray]]:
+def _device_rules(core: RunCore, row_device: IntArray, held: IntArray) -> Iterator[tuple[str, BoolArray]]:
     """Rules of worlds whose GPUs are devices; ``held`` is (S, R) quanta by server."""
     arrays, pool = core.world.arrays, core.placements.pool
     live = core.placements.live_rows()
-    server, taken = pool.row_server[live], pool.row_device[live]
+    server, taken = pool.row_server[live], row_device[live]
     on_devices = np.zeros_like(core.placements.free_devices)
     np.add.at(on_devices, server, taken)
     offered = arrays.empty[:, arrays.capacity.shape[1] :] * pool.there[:, None]

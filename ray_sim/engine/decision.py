@@ -88,7 +88,10 @@ class Decision:
             yield "levels.level", self.levels.level, 1
         if self.changes is not None:
             for name, array in zip(_CHANGES_COLUMNS, self.changes, strict=True):
-                yield name, array, 2 if name == "changes.device" else 1
+                if name != "changes.device":
+                    yield name, array, 1
+                elif array is not None:
+                    yield name, array, 2
 
     def records(self) -> Iterator[tuple[str, object, type]]:
         """Name, value and type of every field that must be None or of that type."""

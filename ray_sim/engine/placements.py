@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from ray_sim.engine.read_only import read_only
-from ray_sim.engine.states import State, same, within
+from ray_sim.engine.states import State, arrays_of, same, within
 from ray_sim.kernels.core.arrays import Changes, Pool, WorldArrays, new_pool
 from ray_sim.kernels.core.devices import DEVICE
 from ray_sim.kernels.core.job_rows import Held, Rows
@@ -96,14 +96,14 @@ class Placements:
         used_rows = int(self.pool.top[1])
         pool = {
             f"pool.{name}": (array[:used_rows] if name.startswith("row_") else array).copy()
-            for name, array in self.pool._asdict().items()
+            for name, array in arrays_of(self.pool)
         }
         return {**pool, "used": self.used.copy()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         self._check_rows(state)
-        for name, array in self.pool._asdict().items():
+        for name, array in arrays_of(self.pool):
             saved = state[f"pool.{name}"]
             array[: len(saved)] = saved
         self.used[:] = state["used"]
@@ -111,8 +111,9 @@ class Placements:
         held = tasks[:, None] * self._arrays.demand[np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)), role]
         free = self._arrays.empty * self.pool.there[:, None]
         np.subtract.at(free[:, : held.shape[1]], server, held)
-        live = self.live_rows()
-        np.subtract.at(free[:, held.shape[1] :], self.pool.row_server[live], self.pool.row_device[live])
+        if self.pool.row_device is not None:
+            live = self.live_rows()
+            np.subtract.at(free[:, held.shape[1] :], self.pool.row_server[live], self.pool.row_device[live])
         same("pool.free", free, self.pool.free)
         same("used", held.sum(axis=0), self.used)
 
@@ -133,8 +134,9 @@ class Placements:
         for name, high in most.items():
             column = within(state, f"pool.row_{name}", -1 if name == "next" else 0, high)
             same(f"pool.row_{name}", [rows], column.shape)
-        device = within(state, "pool.row_device", 0, DEVICE)
-        same("pool.row_device", [rows, self.pool.row_device.shape[1]], device.shape)
+        if self.pool.row_device is not None:
+            device = within(state, "pool.row_device", 0, DEVICE)
+            same("pool.row_device", [rows, self.pool.row_device.shape[1]], device.shape)
         head = within(state, "pool.head", -1, rows - 1)
         linked = np.sort(np.concatenate([head, state["pool.row_next"], [spare]]))
         same("pool.row_next", np.arange(rows), linked[np.searchsorted(linked, 0) :])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ray_sim.engine.states import State, copies, same, within
+from ray_sim.engine.states import State, arrays_of, copies, same, within
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     EVENT_NAMES,
@@ -51,7 +51,8 @@ class Recording:
         """Forget all; the current stretch is used again."""
         self._full = []
         self.current.size[:] = 0
-        self.current.device[:] = 0
+        if self.current.device is not None:
+            self.current.device[:] = 0
 
     def ensure_room(self) -> Recorder:
         """The current stretch, with room for an instant."""
@@ -68,11 +69,11 @@ class Recording:
         if len(parts) == 1:
             return parts[0]
         fields = {
-            name: np.concatenate([part._asdict()[name] for part in parts])
-            for name in Recorder._fields
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name, _ in arrays_of(self.current)
             if name != "size"
         }
-        return Recorder(**fields, size=np.sum([part.size for part in parts], axis=0))
+        return self.current._replace(**fields, size=np.sum([part.size for part in parts], axis=0))
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
@@ -83,10 +84,11 @@ class Recording:
         for name, last in self._last.items():
             within(state, name, 0 if name == "kind" else -1, last)
         events, lines = within(state, "size", 0, NEVER_US).tolist()
-        for name in Recorder._fields[:-1]:
+        names = [name for name, _ in arrays_of(self.current)]
+        for name in names[:-1]:
             shape = [lines if name.startswith("line_") else events, *getattr(self.current, name).shape[1:]]
             same(name, shape, state[name].shape)
-        self._full = [Recorder(**{name: state[name].copy() for name in Recorder._fields})]
+        self._full = [self.current._replace(**{name: state[name].copy() for name in names})]
         self._begin()
 
 
@@ -94,7 +96,7 @@ def _used(record: Recorder) -> Recorder:
     events, lines = (int(n) for n in record.size)
     parts = {
         name: array[: lines if name.startswith("line_") else events]
-        for name, array in record._asdict().items()
+        for name, array in arrays_of(record)
         if name != "size"
     }
-    return Recorder(**parts, size=record.size.copy())
+    return record._replace(**parts, size=record.size.copy())

@@ -266,17 +266,16 @@ def _events(world: World, record: Recorder) -> pl.DataFrame:
         "role": _named(ROLE_NAMES, record.role[:n], schema["role"]),
         "count": record.value[:n].astype(np.int64),
     }
-    if record.device.shape[1]:
-        columns["devices"] = _device_names(world, record)
+    if record.device is not None:
+        columns["devices"] = _device_names(world, record, record.device[:n])
         schema |= {"devices": pl.String()}
     return _frame(columns, schema)
 
 
-def _device_names(world: World, record: Recorder) -> pl.Series:
+def _device_names(world: World, record: Recorder, device: IntArray) -> pl.Series:
     """Devices of the tasks of each holding, e.g. ``0-0-1`` of three that ask for 0.4; null for none."""
-    n = int(record.size[0])
-    ask = np.minimum(world.arrays.demand[record.job[:n], 0, GPU], DEVICE)
-    times = record.device[:n] // np.maximum(ask, 1)[:, None]
+    ask = np.minimum(world.arrays.demand[record.job[: len(device)], 0, GPU], DEVICE)
+    times = device // np.maximum(ask, 1)[:, None]
     sets, event = np.unique(times, axis=0, return_inverse=True)
     devices = np.arange(times.shape[1])
     names = ["-".join(map(str, np.repeat(devices, each))) or None for each in sets]

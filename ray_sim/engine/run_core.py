@@ -34,6 +34,7 @@ from ray_sim.kernels.core.arrays import (
     Calendar,
     Changes,
     Ledger,
+    device_rows,
     devices,
     new_calendar,
     new_ledger,
@@ -61,8 +62,8 @@ class RunCore:
         """Why each job was rejected or evicted; one who evicts a job names its reason here."""
         self.after: IntArray = np.empty_like(world.arrays.empty)
         """(S, R + D) working space of validation."""
-        self.row_device: IntArray = np.empty((1, devices(world.arrays)), dtype=np.int64)
-        """(1, D) working space of validation."""
+        self.row_device = device_rows(1, devices(world.arrays))
+        """(1, D) working space of validation; None where tasks share no device."""
 
     @cached_property
     def books(self) -> Books:

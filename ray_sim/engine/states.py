@@ -45,14 +45,19 @@ def joined(parts: Mapping[str, Mapping[str, np.ndarray]]) -> State:
     return {f"{part}.{name}": array for part, state in parts.items() for name, array in state.items()}
 
 
+def arrays_of(group: NamedTuple) -> list[tuple[str, np.ndarray]]:
+    """Arrays of a group by field; fields that are None have none."""
+    return [(name, array) for name, array in group._asdict().items() if array is not None]
+
+
 def copies(group: NamedTuple) -> State:
     """Copies of the arrays of a group, by field; `overwrite` takes them."""
-    return {name: array.copy() for name, array in group._asdict().items()}
+    return {name: array.copy() for name, array in arrays_of(group)}
 
 
 def overwrite(group: NamedTuple, state: Mapping[str, np.ndarray]) -> None:
     """Set the arrays of a group, in place, to those of a state."""
-    for name, array in group._asdict().items():
+    for name, array in arrays_of(group):
         array[:] = state[name]
 
 

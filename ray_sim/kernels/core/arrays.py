@@ -162,8 +162,8 @@ class Pool(NamedTuple):
     row_server: I64
     row_role: I64
     row_count: I64
-    row_device: I64
-    """(rows, D) milli-GPU that the tasks of a row take of each device."""
+    row_device: I64 | None
+    """(rows, D) milli-GPU that the tasks of a row take of each device; None where tasks share no device."""
     row_next: I64
     top: I64
     """(2,) head of the list of spare rows, number of rows ever used."""
@@ -250,8 +250,8 @@ class Changes(NamedTuple):
     """Numbers of the changes in job order, set by `order_changes`."""
     size: I64
     """(1,) number of changes."""
-    device: I64 = NO_DEVICES
-    """(rows, D) milli-GPU that the tasks of a row take of each device; (0, 0): the default devices."""
+    device: I64 | None = None
+    """(rows, D) milli-GPU that the tasks of a row take of each device; None: the default devices."""
 
 
 class Recorder(NamedTuple):
@@ -263,8 +263,8 @@ class Recorder(NamedTuple):
     server: I32
     role: I8
     value: I32
-    device: I64
-    """(events, D) milli-GPU that a holding takes of each device."""
+    device: I64 | None
+    """(events, D) milli-GPU that a holding takes of each device; None where tasks share no device."""
     line_time: I64
     line_waiting: I32
     line_running: I32
@@ -387,8 +387,8 @@ class Scratch(NamedTuple):
     role: I64
     tasks: I64
     """(roles x S,): rows of the last placement."""
-    device: I64
-    """(roles x S, D) milli-GPU that these rows take of each device."""
+    device: I64 | None
+    """(roles x S, D) milli-GPU that these rows take of each device; None where tasks share no device."""
     tally: I64
     """(S,)."""
     most: I64
@@ -431,6 +431,11 @@ def devices(arrays: WorldArrays) -> int:
     return arrays.empty.shape[1] - arrays.capacity.shape[1]
 
 
+def device_rows(rows: int, devices: int) -> I64 | None:
+    """Return (rows, D) zeros; None without devices: kernels are compiled without what concerns these."""
+    return np.zeros((rows, devices), dtype=np.int64) if devices else None
+
+
 def new_ledger(work: I64 | F64, outages: bool = False, checkpoint_us: int = 0) -> Ledger:
     """Return a ledger of jobs not yet submitted, with all their work left."""
     n = len(work)
@@ -467,7 +472,7 @@ def new_pool(n_jobs: int, rows: int, arrays: WorldArrays, there: Bool) -> Pool:
         row_server=np.empty(rows, np.int64),
         row_role=np.empty(rows, np.int64),
         row_count=np.empty(rows, np.int64),
-        row_device=np.zeros((rows, devices(arrays)), np.int64),
+        row_device=device_rows(rows, devices(arrays)),
         row_next=np.empty(rows, np.int64),
         top=np.array([-1, 0]),
         free=arrays.empty * there[:, None],
@@ -520,7 +525,7 @@ def new_changes(n_jobs: int, rows: int, devices: int) -> Changes:
         tasks=np.empty(rows, np.int64),
         order=np.empty(n_jobs, np.int64),
         size=empty(1),
-        device=np.zeros((rows, devices), np.int64),
+        device=device_rows(rows, devices),
     )
 
 
@@ -560,7 +565,7 @@ def new_recorder(events: int, lines: int, n_resources: int, devices: int = 0) ->
         server=np.empty(events, np.int32),
         role=np.empty(events, np.int8),
         value=np.empty(events, np.int32),
-        device=np.zeros((events, devices), np.int64),
+        device=device_rows(events, devices),
         line_time=np.empty(lines, np.int64),
         line_waiting=np.empty(lines, np.int32),
         line_running=np.empty(lines, np.int32),
@@ -583,7 +588,7 @@ def new_scratch(
         server=empty(roles * n_servers),
         role=empty(roles * n_servers, WORKER),
         tasks=empty(roles * n_servers),
-        device=np.zeros((roles * n_servers, devices(arrays)), dtype=np.int64),
+        device=device_rows(roles * n_servers, devices(arrays)),
         tally=empty(n_servers),
         most=np.zeros((2, 2, n_resources), dtype=np.int64),
         total=empty(n_resources),

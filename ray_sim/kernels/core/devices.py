@@ -58,19 +58,33 @@ def _first_whole(free: I64, server: int, first: int, taken: I64, row: int) -> in
     return -1
 
 
-@outlined
-def add_devices(free: I64, server: int, taken: I64, row: int, sign: int) -> None:
+@kernel
+def add_devices(free: I64, server: int, taken: I64 | None, row: int, sign: int) -> None:
     """Add what a row takes of each device of a server to ``free``, (S, R + D), with ``sign`` 1; O(D)."""
-    first = free.shape[1] - taken.shape[1]
-    for d in range(taken.shape[1]):
-        free[server, first + d] += sign * taken[row, d]
+    if taken is not None:
+        first = free.shape[1] - taken.shape[1]
+        for d in range(taken.shape[1]):
+            free[server, first + d] += sign * taken[row, d]
 
 
-@outlined
-def copy_devices(source: I64, row: int, target: I64, to: int) -> None:
+@kernel
+def copy_devices(source: I64 | None, row: int, target: I64 | None, to: int) -> None:
     """Copy what a row takes of each device to another row; O(D)."""
-    for d in range(target.shape[1]):
-        target[to, d] = source[row, d]
+    if source is not None and target is not None:
+        for d in range(target.shape[1]):
+            target[to, d] = source[row, d]
+
+
+@kernel
+def hold_devices(
+    free: I64, server: int, ask: int, tasks: int, named: I64 | None, row: int, held: I64 | None, to: int
+) -> None:
+    """Set row ``to`` of ``held`` to the devices that a row names, or to the default ones; O(tasks x D)."""
+    if held is not None:
+        if named is None:
+            choose_devices(free, server, free.shape[1] - held.shape[1], ask, tasks, held, to)
+        else:
+            copy_devices(named, row, held, to)
 
 
 @outlined

@@ -12,7 +12,6 @@ from ray_sim.kernels.core.arrays import (
     WORKER,
     Books,
     Changes,
-    WorldArrays,
 )
 from ray_sim.kernels.core.devices import DEVICE, GPU, choose_devices
 from ray_sim.kernels.core.placement import in_pool
@@ -46,8 +45,6 @@ def _hangs_together(changes: Changes) -> bool:
     if n < 0 or n > len(changes.job) or n > len(changes.order) or n >= len(changes.ptr):
         return False
     rows = min(len(changes.server), len(changes.role), len(changes.tasks))
-    if changes.device.shape[1] > 0:
-        rows = min(rows, len(changes.device))
     for i in range(n):
         if changes.order[i] < 0 or changes.order[i] >= n:
             return False
@@ -57,19 +54,33 @@ def _hangs_together(changes: Changes) -> bool:
 
 
 @kernel
-def _take_devices(arrays: WorldArrays, changes: Changes, row: int, ask: int, free: I64, device: I64) -> int:
+def _fits_devices(changes: Changes, named: I64 | None, device: I64 | None) -> bool:
+    """Whether devices that are named are those of the servers, one row for each of the changes."""
+    if named is None:
+        return True
+    if device is None:
+        return False
+    rows = changes.ptr[changes.size[0]]
+    return bool(named.shape[1] == device.shape[1] and len(named) >= rows)
+
+
+@kernel
+def _take_devices(
+    server: int, tasks: int, ask: int, named: I64 | None, row: int, free: I64, device: I64 | None
+) -> int:
     """Subtract the devices of a row, named or default, from ``free``; return its fault.
 
     ``ask`` is the milli-GPU of a task. Named devices must be some that the row's tasks can take.
     """
-    server, tasks, first = changes.server[row], changes.tasks[row], arrays.demand.shape[2]
-    if changes.device.shape[1] == 0:
+    if device is None:
+        return OK
+    first, total = free.shape[1] - device.shape[1], 0
+    if named is None:
         if not choose_devices(free, server, first, ask, tasks, device, 0):
             return NO_DEVICE
     else:
-        total = 0
         for d in range(device.shape[1]):
-            taken = changes.device[row, d]
+            taken = named[row, d]
             if taken < 0 or (taken > 0 and (ask == 0 or taken % min(ask, DEVICE) != 0)):
                 return OTHER_DEVICES
             total += taken
@@ -85,7 +96,7 @@ def _take_devices(arrays: WorldArrays, changes: Changes, row: int, ask: int, fre
 
 @kernel
 def check_changes(
-    books: Books, changes: Changes, evicted: I64, elastic: bool, free: I64, device: I64
+    books: Books, changes: Changes, evicted: I64, elastic: bool, free: I64, device: I64 | None
 ) -> tuple[int, int, int]:
     """Return the first fault of the changes as (fault, job, server), or (OK, -1, -1).
 
@@ -96,13 +107,11 @@ def check_changes(
     Parameters
     ----------
     free : (S, R + D) work space; if there is no fault, set to the quanta left free
-    device : (1, D) work space: milli-GPU that a row takes of each device
+    device : (1, D) work space: milli-GPU that a row takes of each device; None where tasks share none
     """
-    if not _hangs_together(changes):
+    if not (_hangs_together(changes) and _fits_devices(changes, changes.device, device)):
         return BROKEN, -1, -1
     arrays, ledger, pool = books.arrays, books.ledger, books.pool
-    if changes.device.shape[1] != 0 and changes.device.shape[1] != device.shape[1]:
-        return BROKEN, -1, -1
     copy_matrix(pool.free, free)
     for job in evicted:
         add_placement(arrays, pool, job, 1, free)
@@ -140,10 +149,10 @@ def check_changes(
                 free[server, r] -= count * arrays.demand[job, role, r]
                 if free[server, r] < 0:
                     return OVER_CAPACITY, job, server
-            if device.shape[1] > 0:
-                fault = _take_devices(arrays, changes, k, arrays.demand[job, role, GPU], free, device)
-                if fault != OK:
-                    return fault, job, server
+            ask = arrays.demand[job, role, GPU]
+            fault = _take_devices(server, count, ask, changes.device, k, free, device)
+            if fault != OK:
+                return fault, job, server
             if role == WORKER:
                 workers += count
         held = pool.head[job] >= 0

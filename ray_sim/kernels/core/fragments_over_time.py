@@ -24,6 +24,7 @@ from ray_sim.kernels.core.arrays import (
     Scores,
     WorldArrays,
 )
+from ray_sim.kernels.core.devices import add_devices
 from ray_sim.kernels.core.fragmentation import fragments
 from ray_sim.kernels.core.scored_placement import show_free
 
@@ -52,8 +53,7 @@ def _add(arrays: WorldArrays, record: Recorder, replica: Replica, e: int, sign: 
     replica.changed[server] = True
     for r in range(resources):
         replica.free[server, r] += sign * record.value[e] * arrays.demand[record.job[e], record.role[e], r]
-    for d in range(record.device.shape[1]):
-        replica.free[server, resources + d] += sign * record.device[e, d]
+    add_devices(replica.free, server, record.device, e, sign)
 
 
 @kernel

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import I64, WORKER, Bool, Scores, Scratch, WorldArrays
-from ray_sim.kernels.core.devices import GPU, choose_devices
+from ray_sim.kernels.core.devices import GPU, hold_devices
 from ray_sim.kernels.core.room import holds_all, room, task_room
 from ray_sim.kernels.core.scored_placement import place_by_score
 from ray_sim.kernels.core.server_scores import SCORED_RULES
@@ -433,5 +433,5 @@ def _place_on_devices(
         rule, arrays, q, tasks, room_here.demand, single, room_here.empty, room_here.free, there, out
     )
     for k in range(n):
-        choose_devices(free, out.server[k], resources, demand[GPU], out.tasks[k], out.device, k)
+        hold_devices(free, out.server[k], demand[GPU], out.tasks[k], None, 0, out.device, k)
     return n

@@ -10,7 +10,7 @@ import numpy as np
 
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import F64, I64, WORKER, Changes, Pool, WorldArrays
-from ray_sim.kernels.core.devices import GPU, add_devices, choose_devices, copy_devices
+from ray_sim.kernels.core.devices import GPU, add_devices, hold_devices
 from ray_sim.kernels.core.job_rows import Held
 
 
@@ -25,8 +25,7 @@ def add_placement(arrays: WorldArrays, pool: Pool, job: int, sign: int, free: I6
         server, role, tasks = pool.row_server[row], pool.row_role[row], pool.row_count[row]
         for r in range(resources):
             free[server, r] += sign * tasks * arrays.demand[job, role, r]
-        if pool.row_device.shape[1] > 0:
-            add_devices(free, server, pool.row_device, row, sign)
+        add_devices(free, server, pool.row_device, row, sign)
         row = pool.row_next[row]
 
 
@@ -64,7 +63,7 @@ def hold(arrays: WorldArrays, pool: Pool, used: I64, changes: Changes, i: int) -
     Rows are linked from the last to the first, so that the list runs in server order. Rows that name no
     devices, which `check_changes` has found, get the default ones.
     """
-    job, resources = changes.job[i], arrays.demand.shape[2]
+    job = changes.job[i]
     for k in range(changes.ptr[i + 1] - 1, changes.ptr[i] - 1, -1):
         row = pool.top[0]
         if row >= 0:
@@ -75,11 +74,8 @@ def hold(arrays: WorldArrays, pool: Pool, used: I64, changes: Changes, i: int) -
         pool.row_server[row] = changes.server[k]
         pool.row_role[row] = changes.role[k]
         pool.row_count[row] = changes.tasks[k]
-        if changes.device.shape[1] > 0:
-            copy_devices(changes.device, k, pool.row_device, row)
-        elif pool.row_device.shape[1] > 0:
-            server, ask = changes.server[k], arrays.demand[job, changes.role[k], GPU]
-            choose_devices(pool.free, server, resources, ask, changes.tasks[k], pool.row_device, row)
+        server, tasks, ask = changes.server[k], changes.tasks[k], arrays.demand[job, changes.role[k], GPU]
+        hold_devices(pool.free, server, ask, tasks, changes.device, k, pool.row_device, row)
         pool.row_next[row] = pool.head[job]
         pool.head[job] = row
     add_placement(arrays, pool, job, -1, pool.free)

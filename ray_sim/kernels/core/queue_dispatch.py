@@ -105,8 +105,7 @@ def add_change(changes: Changes, job: int, out: Scratch, n: int) -> None:
         changes.server[at + k] = out.server[k]
         changes.role[at + k] = out.role[k]
         changes.tasks[at + k] = out.tasks[k]
-        if changes.device.shape[1] > 0:
-            copy_devices(out.device, k, changes.device, at + k)
+        copy_devices(out.device, k, changes.device, at + k)
     changes.ptr[i + 1] = at + n
     changes.size[0] = i + 1
 
@@ -118,8 +117,7 @@ def take_rows(arrays: WorldArrays, job: int, free: I64, out: Scratch, n: int) ->
     for k in range(n):
         for r in range(resources):
             free[out.server[k], r] -= out.tasks[k] * arrays.demand[job, out.role[k], r]
-        if free.shape[1] > resources:
-            add_devices(free, out.server[k], out.device, k, -1)
+        add_devices(free, out.server[k], out.device, k, -1)
 
 
 @kernel
@@ -132,8 +130,7 @@ def give_back_changes(arrays: WorldArrays, free: I64, changes: Changes, first: i
                 free[changes.server[k], r] += (
                     changes.tasks[k] * arrays.demand[changes.job[i], changes.role[k], r]
                 )
-            if free.shape[1] > resources:
-                add_devices(free, changes.server[k], changes.device, k, 1)
+            add_devices(free, changes.server[k], changes.device, k, 1)
 
 
 @kernel

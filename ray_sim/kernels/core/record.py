@@ -33,8 +33,7 @@ def add_holding(record: Recorder, time: int, kind: int, job: int, pool: Pool) ->
     while row >= 0:
         n = record.size[0]
         add_event(record, time, kind, job, pool.row_server[row], pool.row_role[row], pool.row_count[row])
-        if record.device.shape[1] > 0:
-            copy_devices(pool.row_device, row, record.device, n)
+        copy_devices(pool.row_device, row, record.device, n)
         row = pool.row_next[row]
 
 

@@ -110,10 +110,18 @@ def place_by_score(
         _add_tag(rule, arrays, job, role, server, -count, scores.book)  # they do not run yet
         if found == tasks:
             out.server[n], out.tasks[n] = server, count
-            for d in range(out.device.shape[1]):
-                out.device[n, d] = free[server, resources + d] - rest[server, resources + d]
+            _note_devices(free, rest, server, out.device, n)
             n += 1
     return n
+
+
+@kernel
+def _note_devices(free: I64, rest: I64, server: int, device: I64 | None, row: int) -> None:
+    """Set a row of ``device`` to what is taken of each device of a server, where there are devices."""
+    if device is not None:
+        first = free.shape[1] - device.shape[1]
+        for d in range(device.shape[1]):
+            device[row, d] = free[server, first + d] - rest[server, first + d]
 
 
 @kernel
