@@ -14,6 +14,7 @@ from ray_sim.policies.optimus.allocation import Claims
 from ray_sim.policies.optimus.interval import Choices, IntervalJobs, target_of, tasks_of
 from ray_sim.policies.optimus.knowledge import fit_speeds, nothing_known
 from ray_sim.policies.optimus.loss_fit import fitted_curves
+from ray_sim.policies.shared.typed_servers import TypeResources
 from ray_sim.policy_api import PlacementTable
 
 SERVERS = 16_000
@@ -27,6 +28,7 @@ _CHOICES = Choices(
     allocation="optimus",
     normalise="share",
     quanta=np.array([1000, 1024]),
+    gpu=0,
     placement="even",
     shrink=True,
     keep_places=True,
@@ -48,14 +50,15 @@ def test_a_round(round_: str, servers: int, figures: Figures) -> None:
     claims, asked = _claims(n_jobs), np.ones(n_jobs, dtype=np.int64)
     nothing, stays = PlacementTable.joined([]), np.zeros(n_jobs, dtype=np.bool_)
     jobs = IntervalJobs(claims, asked, nothing, tasks_of(nothing, n_jobs), stays)
-    places = np.arange(servers), np.tile(_SERVER, (servers, 1)).astype(np.int64)
-    held = target_of(jobs, *places, _CHOICES).placements.in_order()
+    at, capacity = np.arange(servers), np.tile(_SERVER, (servers, 1)).astype(np.int64)
+    types = TypeResources(np.zeros((n_jobs, 2, 0), np.int64), np.zeros((servers, 0), np.int64))
+    held = target_of(jobs, at, capacity, _CHOICES, types).placements.in_order()
     if round_ == "next":
         left = Streams(1).generator("later").uniform(0.8, 1.0, n_jobs)
         jobs = IntervalJobs(
             claims._replace(steps=claims.steps * left), asked, held, tasks_of(held, n_jobs), stays
         )
-    cpu_s = figures.median_s(lambda: target_of(jobs, *places, _CHOICES), 5)
+    cpu_s = figures.median_s(lambda: target_of(jobs, at, capacity, _CHOICES, types), 5)
     figures.add(f"{SERVERS}.{round_}_round_cpu_s", cpu_s, "s", "smaller", ROUND_BUDGET_S)
     if round_ == "first":
         figures.add(f"{SERVERS}.tasks", float(held.count.sum()), "", "neither")

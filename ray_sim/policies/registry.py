@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
-from ray_sim.engine.kinds.registry import kinds_for
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.parameters import Parameter, resolve
 from ray_sim.policy_api import Policy, Wake
-from ray_sim.policy_api.worlds import DECLARABLE, SCHEDULES, jobs_of, options_of
+from ray_sim.policy_api.worlds import DECLARABLE, SCHEDULES, jobs_of, options_of, respects_types
 from ray_sim.user_code import load, refuse_file, users_code
 
 BUILT_IN: Mapping[str, str] = {
@@ -103,7 +102,7 @@ def describe_policy(ref: str) -> PolicyInfo:
         jobs=jobs_of(policy),
         needs=options_of(policy),
         sees=tuple(sorted(policy.sees)),
-        gpu_types=policy.respects_types and any(not kind.untyped for kind in kinds_for(policy.schedules)),
+        gpu_types=respects_types(policy),
     )
 
 

@@ -23,6 +23,11 @@ def jobs_of(policy: type[Policy]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(kind.jobs for kind in kinds_for(policy.schedules)))
 
 
+def respects_types(policy: type[Policy]) -> bool:
+    """Whether it schedules jobs that accept certain GPU types only."""
+    return policy.respects_types and any(not kind.untyped for kind in kinds_for(policy.schedules))
+
+
 def options_of(policy: type[Policy]) -> str:
     """Options that its run must have, with common values; empty where any world of rigid jobs will do.
 

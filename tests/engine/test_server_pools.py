@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,7 +34,7 @@ def typed_world(
     jobs: Sequence[Job], lists: Lists, gpus: Sequence[float], types: Lists, **params: object
 ) -> World:
     """Jobs that accept these types, on servers of those."""
-    columns = {"gpu_types": pl.Series(list(lists), dtype=pl.String)}
+    columns = {"gpu_types": list(lists)}
     return build_world(job_table(jobs, columns=columns), typed_cluster(gpus, types), params=params)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -25,17 +26,19 @@ def typed_elastic_world(lists: tuple[str | None, ...]) -> World:
     table = job_table(
         [Job(5.0 * job, 3, 100) for job in range(n)],
         ("gpu", "cpu"),
-        {"gpu_types": pl.Series(list(lists), dtype=pl.String)},
+        {"gpu_types": list(lists)},
     )
     one = profile(num_workers=3, num_ps=1, samples=4000, workers_per_ps=2)
     training = together(*[one] * n)
-    demands = {"worker_demand": np.tile([1000, 1000], (n, 1)), "ps_demand": np.tile([0, 1000], (n, 1))}
-    table = replace(table, training=replace(training, **demands))
+    training = replace(
+        training, worker_demand=np.tile([1000, 1000], (n, 1)), ps_demand=np.tile([0, 1000], (n, 1))
+    )
+    table = replace(table, training=training)
     cluster = replace(cluster_of([4, 2, 4, 2], cpu=[6, 4, 6, 4]), gpu_type=TYPES)
     return build_world(table, cluster, params={"truth": "placement", "slot_s": 10})
 
 
-POLICIES = [
+POLICIES: list[tuple[str, dict[str, Any]]] = [
     *[(name, {}) for name in ("fifo", "srtf", "load_balance", "tetris_packing", "drf", "tetris", "dorm")],
     ("drf", {"pooled": True}),
     ("optimus", {"remaining": "known"}),
@@ -44,7 +47,7 @@ POLICIES = [
 
 
 @pytest.mark.parametrize(("policy", "params"), POLICIES)
-def test_workers_run_on_accepted_types_and_jobs_complete(policy: str, params: dict[str, object]) -> None:
+def test_workers_run_on_accepted_types_and_jobs_complete(policy: str, params: dict[str, Any]) -> None:
     result = replay(typed_elastic_world(LISTS), policy, **params)
     assert result.jobs["status"].to_list() == ["completed"] * len(LISTS)
     rows = result.events.filter(pl.col("server").is_not_null(), pl.col("role") == "worker")
@@ -56,7 +59,7 @@ def test_workers_run_on_accepted_types_and_jobs_complete(policy: str, params: di
 
 
 @pytest.mark.parametrize(("policy", "params"), POLICIES)
-def test_lists_of_all_types_change_no_byte(policy: str, params: dict[str, object]) -> None:
+def test_lists_of_all_types_change_no_byte(policy: str, params: dict[str, Any]) -> None:
     every, none = typed_elastic_world(("T4|V100|P100",) * 4), typed_elastic_world((None,) * 4)
     assert fingerprint(replay(every, policy, **params)) == fingerprint(replay(none, policy, **params))
 

@@ -40,7 +40,7 @@ class Family(NamedTuple):
     @property
     def servers(self) -> BoolArray:
         """(S,) servers that these jobs may use."""
-        may: BoolArray = self.may.any(axis=0)
+        may: BoolArray = np.any(self.may, axis=0)
         return may
 
     def with_jobs_of(self, other: Family) -> Family:
@@ -98,9 +98,9 @@ def _partitions(world: World, jobs: IntArray) -> list[Family]:
 
 def _may_take(member: BoolArray, demand: IntArray) -> BoolArray:
     """(R, S) servers of the roles that demand a resource, of all roles where none does."""
-    demanded = (demand > 0).any(axis=0)  # (roles, R)
-    may: BoolArray = (demanded[..., None] & member[:, None]).any(axis=0)
-    return np.where(demanded.any(axis=0)[:, None], may, member.any(axis=0))
+    demanded: BoolArray = np.any(demand > 0, axis=0)  # (roles, R)
+    may: BoolArray = np.any(demanded[..., None] & member[:, None], axis=0)
+    return np.where(np.any(demanded, axis=0)[:, None], may, np.any(member, axis=0))
 
 
 def most_capacity(world: World, may: BoolArray) -> FloatArray:

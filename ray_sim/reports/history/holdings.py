@@ -97,7 +97,7 @@ class RunFacts:
 
     def eligible(self, job: int) -> BoolArray:
         """(S,) servers that the job may use."""
-        may: BoolArray = self.by_role(job).any(axis=0)
+        may: BoolArray = np.any(self.by_role(job), axis=0)
         return may
 
     def may_meet(self, job: int, others: IntArray) -> BoolArray:
@@ -106,8 +106,8 @@ class RunFacts:
         here: BoolArray = self.arrays.job_part[others] == self.arrays.job_part[job]
         if not here.any():
             return here
-        meets = self.arrays.pool_meets[pools[job]].any(axis=0)  # (Q,)
-        return here & meets[pools[others]].any(axis=1)
+        meets: BoolArray = np.any(self.arrays.pool_meets[pools[job]], axis=0)  # (Q,)
+        return here & np.any(meets[pools[others]], axis=1)
 
     def serving(self, job: int) -> BoolArray:
         """(S,) servers of the partition of a chunked job whose parameter servers may serve it."""

@@ -544,7 +544,7 @@ def test_a_job_waits_for_its_gpu_type_while_others_are_free() -> None:
     # J1 holds one of the two V100s until 10; J2 needs both, and six T4s are free. J3 asks for a type that no
     # server has. J4 takes T4s, passes J2, and is no job ahead of it.
     jobs = [Job(0, 1, 10), Job(1, 2, 5), Job(1, 1, 5), Job(2, 1, 5)]
-    columns = {"gpu_types": pl.Series(["V100", "V100", "P100", "T4"])}
+    columns = {"gpu_types": ["V100", "V100", "P100", "T4"]}
     cluster = replace(cluster_of([2, 6]), gpu_type=("V100", "T4"))
     world = build_world(job_table(jobs, columns=columns), cluster)
     result = replay(world, "fifo")
