@@ -15,7 +15,8 @@ import polars as pl
 import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
-from workloads.convert import ConversionReport, convert
+from tests.workloads.conversions import converted
+from workloads.convert import convert
 from workloads.formats import text
 from workloads.formats.tables import files
 from workloads.store import read_frame
@@ -33,16 +34,6 @@ def table(separator: str = ",", header: bool = True, decimal: str = ".") -> str:
         ["" if cell is None else str(cell).replace(".", decimal) for cell in row.values()] for row in ROWS
     ]
     return "".join(separator.join(line) + "\n" for line in ([NAMES] if header else []) + cells)
-
-
-def converted(
-    path: Path, mapping: str = "", name: str = "csv"
-) -> tuple[ConversionReport, list[tuple[object, ...]]]:
-    file = path.with_name("map.yaml")
-    file.write_text(mapping)
-    out = path.with_name("w.parquet")
-    report = convert(name, [path], out, options=ConvertOptions(mapping=file if mapping else None))
-    return report, read_frame(out).select(NAMES).rows()
 
 
 EXPECTED = [("a", 0.0, 1.5, 2.0, "zoë"), ("b", 60.0, 30.0, 0.5, None)]
@@ -98,8 +89,8 @@ def feather(frame: pl.DataFrame) -> bytes:
 def test_every_form_gives_the_same_rows(tmp_path: Path, content: bytes, mapping: str) -> None:
     path = tmp_path / "jobs.data"
     path.write_bytes(content)
-    report, rows = converted(path, mapping)
-    assert rows == EXPECTED
+    report, frame = converted(path, mapping or None)
+    assert frame.select(NAMES).rows() == EXPECTED
     assert (report.read, report.kept, report.rejected) == (2, 2, {})
 
 

@@ -7,11 +7,10 @@ import polars as pl
 import pytest
 
 from ray_sim.model.errors import InvalidInputError
-from workloads.convert import ConversionReport, convert
+from tests.workloads.conversions import Trace, converted
+from workloads.convert import convert
 from workloads.store import read_frame
 from workloads.trace_format import ConvertOptions
-
-Trace = Callable[..., Path]
 
 MAP = Path(__file__).parents[4] / "workloads" / "samples" / "pcs_philly_map.yaml"
 
@@ -26,14 +25,6 @@ derived:
         vgg: {1: 2}
 """
 HEADER = "submit_s,num_gpus,work,model\n"
-
-
-def converted(path: Path, mapping: str) -> tuple[ConversionReport, pl.DataFrame]:
-    file = path.with_name("map.yaml")
-    file.write_text(mapping)
-    out = path.with_name("w.parquet")
-    report = convert("csv", [path], out, options=ConvertOptions(mapping=file))
-    return report, read_frame(out)
 
 
 def test_a_column_divided_by_what_two_others_look_up(trace: Trace) -> None:
