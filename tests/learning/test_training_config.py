@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from ray_sim.learning.training_config import Advantage, Importance, TrainingConf
 from ray_sim.learning.training_plan import parse_plan, read_plan
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.policies.harmony.architecture import Form
+from tests.command_line import python
 from tests.learning.small_training import small_plan, written
 
 
@@ -57,5 +56,4 @@ def test_runs_do_not_import_pytorch() -> None:
         "import sys; import ray_sim.policies.registry, ray_sim.environments.placement; "
         "print('torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    assert python("-c", code) == "False\n"

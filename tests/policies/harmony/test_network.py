@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +11,7 @@ from ray_sim.agents.features import ACTION_MASK
 from ray_sim.model.streams import Streams
 from ray_sim.policies.harmony.architecture import Architecture, Form, initial_parameters
 from ray_sim.policies.harmony.network import PolicyNetwork
+from tests.command_line import python
 from tests.harmony_states import (
     DENSE,
     FORMS,
@@ -209,16 +207,7 @@ for architecture in FORMS:
 
 @pytest.mark.slow
 def test_compiled_and_plain_python_give_the_same_bytes() -> None:
-    printed = [
-        subprocess.run(
-            [sys.executable, "-c", PRINTED],
-            env={**os.environ, "NUMBA_DISABLE_JIT": plain},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for plain in ("0", "1")
-    ]
+    printed = [python("-c", PRINTED, NUMBA_DISABLE_JIT=plain) for plain in ("0", "1")]
     assert len(printed[0].split()) == 6
     assert printed[0] == printed[1]
 
