@@ -96,6 +96,8 @@ def test_fairness_is_jains_index_of_the_progress_of_vcs() -> None:
     # Progress: x (1 + 0.5) / 2 = 0.75, y 0.25. Jain: 1^2 / (2 (0.5625 + 0.0625)) = 0.8.
     assert _texts(fairness_table(JOBS, "vc")) == [["fifo", "2", "0.8", "y", "0.25"]]
     assert fairness_table(JOBS.filter(vc="x"), "vc") is None
+    short = JOBS.with_columns(pl.col("duration_s", "jct_s") / 1e6)  # it is a ratio, whatever the unit
+    assert _texts(fairness_table(short, "vc")) == _texts(fairness_table(JOBS, "vc"))
 
 
 def test_users_are_compared_as_vcs_are() -> None:

@@ -8,7 +8,17 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.kernels.core.server_places import MOST_SQUARED, match, weigh_pairs
+from ray_sim.kernels.core.server_places import MOST_SQUARED, Places, find_places, match, weigh_pairs
+from tests.training import rows
+
+
+def test_places_of_a_job_are_sorted_by_kind_then_tasks_then_server() -> None:
+    held = rows([(2, 0), (1, 1), (0, 1), (1, 1)], [(0, 0), (0, 0), (0, 1), (0, 0)])
+    places = Places(np.empty_like(held.ptr), *np.empty((5, len(held.server)), np.int64))
+    find_places(held, np.array([1, 0, 0, 0]), places)
+    columns = np.stack([places.kind, places.workers, places.ps, places.server], axis=1)[places.order[:5]]
+    assert places.ptr.tolist() == [0, 4, 5]
+    assert columns.tolist() == [[0, 0, 1, 2], [0, 1, 1, 1], [0, 1, 1, 3], [1, 2, 0, 0], [0, 0, 1, 2]]
 
 
 @given(groups=st.lists(st.integers(0, 4), max_size=12).map(sorted))

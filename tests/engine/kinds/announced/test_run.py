@@ -115,6 +115,7 @@ def test_a_job_is_born_comes_runs_and_pays_in_whole_rounds() -> None:
     ]
     figures = welfare_of(result)
     assert (figures.welfare, figures.revenue, figures.surplus, figures.eviction_rate) == (7.0, 2.0, 5.0, 0.0)
+    assert figures.bound == pytest.approx(7.0, rel=1e-8)  # both have room, and none could earn more alone
     assert figures.jct_from_arrival_s.mean == (120 + 60) / 2
     assert result.summary.jct_s.mean == (240 + 115) / 2
     progress = result.timeline.select("time_s", "welfare", "revenue").rows()
