@@ -205,12 +205,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(desk: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     ended = subprocess.run(
-        [*RAY_SIM, "policies"],
-        stdout=writing,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-        cwd=REPOSITORY,
+        [*RAY_SIM, "policies"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False, cwd=REPOSITORY
     )
     os.close(writing)
     assert "Traceback" not in ended.stderr

@@ -345,11 +345,7 @@ def test_waiting_jobs_that_are_not_shown_are_counted() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        (
-            {"observe": ["type"]},
-            InvalidScenarioError,
-            "observation 'type': jobs of this world",
-        ),
+        ({"observe": ["type"]}, InvalidScenarioError, "observation 'type': jobs of this world"),
         ({"most_jobs": 1.5}, InvalidInputError, "most_jobs: must be a whole number from 1 to .*, got 1.5"),
         ({"most_jobs": "3"}, InvalidInputError, "most_jobs: must be a whole number from 1 to .*, got '3'"),
         ({"most_jobs": 10**12}, InvalidInputError, "most_jobs: must be a whole number from 1 to 1,048,576"),

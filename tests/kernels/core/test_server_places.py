@@ -42,9 +42,7 @@ def test_a_large_group_is_weighed_in_order() -> None:
     assert pairs[:, 0].tolist() == pairs[:, 1].tolist() == list(range(n))
 
 
-@given(
-    wishes=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=10),
-)
+@given(wishes=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=10))
 def test_pairs_are_made_in_order_of_preference_and_nobody_twice(wishes: list[tuple[int, int]]) -> None:
     target, now = (np.array([wish[i] for wish in wishes], np.int64) for i in (0, 1))
     name, taken = np.full(5, -1), np.zeros(5, np.bool_)
