@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ray_sim.learning.training_config import Advantage, Importance, TrainingConfig
-from ray_sim.learning.training_plan import parse_plan, read_plan
+from ray_sim.learning.training_plan import Collecting, parse_plan, read_plan
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.policies.harmony.architecture import Form
 from tests.command_line import python
@@ -18,6 +18,7 @@ def test_defaults_are_those_of_the_papers() -> None:
     config = TrainingConfig()
     assert (config.learning_rate, config.minibatch, config.buffer) == (1e-4, 256, 8192)
     assert (config.discount, config.exploration, config.entropy, config.block) == (0.9, 0.4, 0.1, 32)
+    assert (Collecting().units, Collecting().lanes, Collecting().steps) == (4, 16, 176)
     assert TrainingConfig(form=Form.DENSE).hidden_widths == (196, 196, 128)
 
 

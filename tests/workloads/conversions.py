@@ -17,13 +17,13 @@ Trace = Callable[..., Path]
 
 
 def converted(
-    path: Path, mapping: str | None = None, format_name: str = "csv", **options: Any
+    files: Path | list[Path], mapping: str | None = None, format_name: str = "csv", **options: Any
 ) -> tuple[ConversionReport, pl.DataFrame]:
-    """The report and the jobs of a file, read under the text of a mapping; all its rows are counted."""
-    file = None if mapping is None else path.with_name("map.yaml")
-    if file is not None and mapping is not None:
-        file.write_text(mapping)
-    given = ConvertOptions(mapping=file, **options)
-    report = convert(format_name, [path], path.with_name("w.parquet"), options=given)
+    """The report and the jobs of files, read under the text of a mapping; all rows are counted."""
+    paths = [files] if isinstance(files, Path) else files
+    file = paths[0].with_name("map.yaml")
+    file.write_text(mapping or "")
+    given = ConvertOptions(mapping=None if mapping is None else file, **options)
+    report = convert(format_name, paths, file.with_name("w.parquet"), options=given)
     assert report.read == report.kept + sum(report.rejected.values())
     return report, read_frame(report.out)

@@ -11,6 +11,7 @@ from ray_sim.agents.features import ACTION_MASK
 from ray_sim.model.streams import Streams
 from ray_sim.policies.harmony.architecture import Architecture, Form, initial_parameters
 from ray_sim.policies.harmony.network import PolicyNetwork
+from ray_sim.policies.harmony.network_kernels import best_action
 from tests.command_line import python
 from tests.harmony_states import (
     DENSE,
@@ -194,6 +195,14 @@ def test_sums_are_in_the_order_of_inputs_to_the_last_bit() -> None:
             y = in_order(x, parameters[f"{name}.weight"], parameters[f"{name}.bias"])
             x = np.maximum(y, zero)
         assert network.logits(state).tobytes() == y.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("logits", "best"),
+    [([1, 3, 3], 1), ([-np.inf, 0], 1), ([-np.inf] * 2, -1), ([np.nan, 1], -1), ([1, np.inf], -1)],
+)
+def test_the_best_action_is_the_first_of_the_largest_logits_or_none(logits: list[float], best: int) -> None:
+    assert best_action(np.array(logits, dtype=np.float32)) == best
 
 
 PRINTED = """

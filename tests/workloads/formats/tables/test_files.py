@@ -137,10 +137,7 @@ derived:
   num_tasks: count(parts.*.gpu)
 cells: {"parts.*.s": {as: quantity}}
 """
-    file = tmp_path / "map.yaml"
-    file.write_text(mapping)
-    convert("csv", [tmp_path / "jobs.json"], tmp_path / "w.parquet", options=ConvertOptions(mapping=file))
-    row = read_frame(tmp_path / "w.parquet").row(0, named=True)
+    row = converted(tmp_path / "jobs.json", mapping)[1].row(0, named=True)
     assert (row["job_id"], row["vc"], row["submit_s"]) == ("a", "x", 5)
     assert (row["num_gpus"], row["duration_s"], row["num_tasks"]) == (3, 13, 2)
 
@@ -150,9 +147,8 @@ def test_a_workload_edited_in_pandas_is_a_table(tmp_path: Path, jobs: Callable[.
     frame["num_gpus"] = frame["num_gpus"].astype(int)
     frame["wait_s"] = float("nan")
     frame[frame["job_id"] != "job-0"].to_parquet(tmp_path / "edited.parquet")
-    report = convert("csv", [tmp_path / "edited.parquet"], tmp_path / "w.parquet")
-    assert report.kept == len(frame) - 1
-    assert read_frame(tmp_path / "w.parquet")["wait_s"].null_count() == report.kept
+    report, found = converted(tmp_path / "edited.parquet")
+    assert report.kept == found["wait_s"].null_count() == len(frame) - 1
 
 
 def test_a_folder_of_parts_is_a_table_and_a_pool_changes_no_byte(tmp_path: Path) -> None:

@@ -379,13 +379,9 @@ def test_a_mapping_that_cannot_be_read_is_a_clear_error(trace: Trace, tmp_path: 
         convert("csv", [trace(TABLE)], tmp_path / "w.parquet", options=ConvertOptions(mapping=binary))
 
 
-def test_a_mapped_column_of_a_file_with_semicolons_is_missed_for_its_separator(
-    trace: Trace, tmp_path: Path
-) -> None:
-    (tmp_path / "map.yaml").write_text("columns: {submit_s: start}")
-    options = ConvertOptions(mapping=tmp_path / "map.yaml")
+def test_a_mapped_column_of_a_file_with_semicolons_is_missed_for_its_separator(trace: Trace) -> None:
     with pytest.raises(InvalidInputError, match=r"'start'.*; line 1 has semicolons: fields must be "):
-        convert("csv", [trace("start;duration_s\n1;2\n")], tmp_path / "w.parquet", options=options)
+        converted(trace("start;duration_s\n1;2\n"), "columns: {submit_s: start}")
 
 
 def test_an_empty_mapping_maps_nothing(trace: Trace) -> None:

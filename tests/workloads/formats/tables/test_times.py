@@ -19,7 +19,6 @@ from workloads.convert import ConversionReport, convert
 from workloads.formats.tables import times
 from workloads.formats.tables.times import dates_of, form_problem, iso_dates, with_dates
 from workloads.store import read_frame
-from workloads.trace_format import ConvertOptions
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 RANGE_US = 128 * 365 * 86_400 * 10**6
@@ -318,11 +317,9 @@ def test_where_no_row_is_kept_the_error_shows_a_value_and_the_mend(
 
 def test_the_mend_names_the_users_own_column(trace: Trace) -> None:
     path = trace("submit_s,Elapsed,num_gpus\n0,10 min,1\n1,3 min,1\n2,3,1,1\n")
-    mapping = path.with_name("map.yaml")
-    mapping.write_text("columns: {duration_s: Elapsed}")
     told = r"duration_s \(column 'Elapsed'\) is '10 min' in line 2 of trace.csv: a number has a point"
     with pytest.raises(InvalidWorkloadError, match=told):
-        convert("csv", [path], path.with_name("w.parquet"), options=ConvertOptions(mapping=mapping))
+        of_table(path, "columns: {duration_s: Elapsed}")
 
 
 @pytest.mark.parametrize(
