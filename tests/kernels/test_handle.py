@@ -69,9 +69,8 @@ print(sum(handles._unpack.stats.cache_hits.values()))
 @pytest.mark.slow
 def test_another_process_takes_the_stored_code_of_handles(tmp_path: Path) -> None:
     # What makes a handle is compiled too, by functions that have another pickle in each process.
-    folder = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    python("-c", STORED, **folder)
-    assert python("-c", STORED, **folder) == "1\n"
+    python("-c", STORED, NUMBA_CACHE_DIR=str(tmp_path))
+    assert python("-c", STORED, NUMBA_CACHE_DIR=str(tmp_path)) == "1\n"
 
 
 def test_without_compilation_a_handle_is_the_group() -> None:
