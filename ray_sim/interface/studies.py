@@ -231,9 +231,9 @@ def plan(
     Parameters
     ----------
     scenario : the scenario file, by path or URL, or its content as a mapping
-    goal : limit on a metric, such as ``p95_jct_s<7200``
+    goal : limit on a metric, such as ``p95_jct_s<7200`` or ``mean_queue_s <= 0.5 x now``
     vary : ``{"NAME.count": (FROM, TO)}`` for an entry of the cluster file, ``{"policy": ["fifo", "sjf"]}``
-    price : price of a server of an entry; 1 where none is given
+    price : price of a server of an entry; by default that of the cluster file, else 1
     seeds : number of seeds, common to all runs
     out, address, resume, max_in_flight : the options of the command
     progress : show the progress in a notebook or on a terminal
@@ -250,7 +250,9 @@ def plan(
     expect("price", price, (Mapping, NoneType), "a mapping from names to prices")
     prices = [f"{name}={value}" for name, value in (price or {}).items()]
     varied = [f"{key}={_values_text(values)}" for key, values in vary.items()]
-    request = PlanRequest(_scenario(scenario), parse_goal(goal), parse_choices(varied, prices), seeds)
+    parsed = _scenario(scenario)
+    choices = parse_choices(varied, prices, parsed.cluster)
+    request = PlanRequest(parsed, parse_goal(goal), choices, seeds)
     with shown_progress("plan, runs", progress) as report:
         options = RunOptions(
             address, resume, max_in_flight, progress=report, announce=lambda text: report(0, 1, text)
