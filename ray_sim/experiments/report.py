@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -18,15 +19,20 @@ from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.html import facts_html
 from ray_sim.model.result import RunResult
+from ray_sim.model.text import shown
 from ray_sim.reports.findings import PlaceComparison, compare_places
-from ray_sim.reports.page import Page, render
-from ray_sim.reports.run_report import run_page
+from ray_sim.reports.history.explanation import RunExplainer
+from ray_sim.reports.page import Chart, Page, render
+from ray_sim.reports.run_report import run_gantt, run_page
 from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
-from ray_sim.reports.tables import KEYS, Place
+from ray_sim.reports.tables import KEYS, Place, RunRow
 from workloads.files import is_signed, replacing, require_replaceable, signed
 
 _COMMENT = b"<!-- ", b" -->"
 """Text around the signature of a report."""
+
+MOST_GANTT_JOBS, MOST_GANTT_SEEDS, MOST_GANTT_REASONS = 6_000, 2, 10
+"""Of the runs whose servers the page of a sweep shows: all jobs, seeds of a policy, jobs with reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +121,7 @@ def page_bytes(page: Page) -> bytes:
 def _run_page(directory: Path) -> Page:
     manifest = read_run_manifest(directory)
     result = read_result(directory)
-    explainer, no_reasons = None, ""
-    try:
-        explainer = run_explainer(directory, result)
-    except InvalidInputError as error:  # the inputs are elsewhere: the result can be shown without them
-        no_reasons = str(error)
+    explainer, no_reasons = _explainer(directory, result)
     inputs = manifest.inputs
     reason = f" ({result.loop_reason})" if result.loop_reason else ""
     facts = [
@@ -151,6 +153,14 @@ def _run_page(directory: Path) -> Page:
     )
 
 
+def _explainer(directory: Path, result: RunResult) -> tuple[RunExplainer | None, str]:
+    """Explainer of a run, or why there is none: its inputs are elsewhere, and the page does without them."""
+    try:
+        return run_explainer(directory, result), ""
+    except InvalidInputError as error:
+        return None, str(error)
+
+
 def _sweep_page(directory: Path) -> tuple[Page, dict[str, int]]:
     store = ResultStore(directory)
     name, entries = store.read_plan()
@@ -177,8 +187,40 @@ def results_page(
     configurations = pl.DataFrame([_line(entry, errors) for entry in entries], schema=CONFIGURATIONS_SCHEMA)
     rows = store.rows(done)
     compared = compare_places(rows) if comparisons is None else comparisons
-    page = sweep_page(name, rows, compared, store.places(done), configurations)
+    page = sweep_page(name, rows, compared, store.places(done), configurations, _gantts(store, done, rows))
     return page, dict(configurations.group_by("state").len().iter_rows())
+
+
+def _gantts(
+    store: ResultStore, entries: Iterable[Entry], rows: Iterable[RunRow]
+) -> Callable[[Place], Chart | None]:
+    """Jobs on servers of the first seeds of each policy, by place; of so few jobs that a page stays small."""
+    jobs = {(*row.place, row.policy, row.seed): row.summary.jobs for row in rows}
+    seeds: Counter[tuple[str, ...]] = Counter()
+    ranks = {}
+    for entry in entries:
+        ranks[entry] = seeds[*entry.place, entry.policy]
+        seeds[*entry.place, entry.policy] += 1
+    chosen: dict[Place, list[Entry]] = {}
+    left = MOST_GANTT_JOBS
+    for entry in sorted(ranks, key=ranks.__getitem__):
+        left -= jobs.get((*entry.place, entry.policy, entry.seed), 0)
+        if ranks[entry] < MOST_GANTT_SEEDS and left >= 0:
+            chosen.setdefault(entry.place, []).append(entry)
+
+    def chart(place: Place) -> Chart | None:
+        runs = [_gantt(store.run_directory(each.content_hash), each) for each in chosen.get(place, ())]
+        note = "Other runs: ray-sim report with the directory of one, from the table of configurations."
+        return Chart("Jobs on servers", {"kind": "gantts", "runs": runs}, note) if runs else None
+
+    return chart
+
+
+def _gantt(directory: Path, entry: Entry) -> dict[str, object]:
+    result = read_result(directory)
+    explainer, _ = _explainer(directory, result)
+    label = entry.policy if entry.seed is None else f"{entry.policy}, seed {entry.seed}"
+    return {"label": shown(label), **run_gantt(result, explainer, MOST_GANTT_REASONS).data}
 
 
 def _line(entry: Entry, errors: Mapping[str, str | None]) -> dict[str, object]:

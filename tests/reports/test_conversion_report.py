@@ -68,4 +68,4 @@ def test_one_job_and_the_longest_span_have_a_page() -> None:
     assert _page(JOBS.head(1)).sections
     ends = JOBS.head(2).with_columns(submit_s=pl.Series([0.0, 2.0**36]))
     (jobs,) = [section for section in _page(ends).sections if section.heading == "Jobs"]
-    assert jobs.charts[0].data["unit"] == "jobs in 1000 d"
+    assert jobs.charts[0].data["y_title"] == "jobs in 1000 d"

@@ -32,7 +32,7 @@ def chart(found: Page, heading: str) -> Any:
 def test_arrivals_are_counted_by_hour_since_the_first_of_each() -> None:
     # B begins 1,000 s late and in disorder: 0, 3,599 and 3,600 s after its first job.
     data = chart(page({"A": [0.0, 7200.0], "B": [4599.0, 1000.0, 4600.0]}), "Arrivals")
-    assert data["unit"] == "jobs per hour"
+    assert data["y_title"] == "jobs per hour"
     # A step for each hour; the last value stands twice, at both ends of its hour.
     assert [(line["name"], line["x"], line["y"]) for line in data["series"]] == [
         ("A", [0.0, 3600.0, 7200.0, 10_800.0], [1.0, 0.0, 1.0, 1.0]),
@@ -45,7 +45,7 @@ def test_years_are_counted_in_longer_intervals_that_lose_no_job() -> None:
     data = chart(page({"A": [3600.0 * hour for hour in range(hours)], "B": [0.0]}), "Arrivals")
     line = data["series"][0]
     # 50,000 hours in at most 1,499 intervals are 34 hours each.
-    assert data["unit"] == "jobs per 34 hours"
+    assert data["y_title"] == "jobs per 34 hours"
     assert len(line["x"]) <= MOST_POINTS
     assert sum(line["y"][:-1]) == hours
 
