@@ -218,9 +218,9 @@ def _gantts(
 
 def _gantt(directory: Path, entry: Entry) -> dict[str, object]:
     result = read_result(directory)
-    explainer, _ = _explainer(directory, result)
+    bars = run_gantt(result, _explainer(directory, result)[0], MOST_GANTT_REASONS)
     label = entry.policy if entry.seed is None else f"{entry.policy}, seed {entry.seed}"
-    return {"label": shown(label), **run_gantt(result, explainer, MOST_GANTT_REASONS).data}
+    return {"label": shown(label), **bars.data}
 
 
 def _line(entry: Entry, errors: Mapping[str, str | None]) -> dict[str, object]:

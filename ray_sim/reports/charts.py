@@ -105,5 +105,4 @@ def _short(value: float) -> float:
 
 
 def _rounded(times: FloatArray | Sequence[float]) -> list[float]:
-    rounded: list[float] = np.round(times, 1).tolist()
-    return rounded
+    return [float(each) for each in np.round(times, 1)]

@@ -301,7 +301,8 @@
       this.load(data.runs ? data.runs[chosen] : data);
     }
     load(data) {
-      this.data = { ...data, x_title: "", y_title: "server" }; const n = data.job.length;
+      let submit_ms = 0; const submit_s = data.jobs.gap_ms.map((gap) => (submit_ms += gap) / 1000), n = data.job.length;
+      this.data = { ...data, x_title: "", y_title: "server", jobs: { ...data.jobs, submit_s } };
       this.begins = new Float64Array(n); this.ends = new Float64Array(n); let at = 0;
       for (let i = 0; i < n; i++) { at += data.begin[i]; this.begins[i] = data.origin_s + at / 1000; this.ends[i] = this.begins[i] + data.length[i] / 1000; }
       this.laneOf = sums(data.lanes); this.barOf = sums(data.bars); this.rowHeights = data.lanes.map((lanes) => Math.max(16, 4 * lanes) + 2);
@@ -312,8 +313,7 @@
     draw() {
       const all = this.rowTops.at(-1), axis = 20, height = Math.min(all + axis, Math.max(220, Math.min(560, innerHeight * 0.7)));
       this.holder.style.height = `${height + 2}px`; this.spacer.style.height = `${all + axis}px`;
-      const names = this.begin(height, Math.min(130, this.holder.clientWidth * 0.22), axis, 0, 14, [0, axis]), scroll = this.holder.scrollTop;
-      set(names, { x: 0, width: this.left });
+      const names = this.begin(height, Math.min(130, this.holder.clientWidth * 0.22), axis, 0, 14, [0, axis]), scroll = this.holder.scrollTop; set(names, { x: 0, width: this.left });
       for (let row = this.firstRow(scroll); row < this.data.servers.length && this.rowTops[row] - scroll < height; row++) {
         draw(names, "text", { x: 4, y: this.rowTops[row] - scroll + this.rowHeights[row] / 2 + 4, fill: css("--ink") }, cut(this.data.servers[row], this.left - 8));
       }
