@@ -106,6 +106,7 @@ def sweep_page(
     comparisons: Mapping[Place, PlaceComparison],
     places: Places,
     configurations: pl.DataFrame,
+    axes: Iterable[Section] = (),
     gantts: Callable[[Place], Chart | None] = lambda _: None,
 ) -> Page:
     """Build the report of a sweep.
@@ -114,6 +115,7 @@ def sweep_page(
     ----------
     comparisons : those of the finished runs, by `ray_sim.reports.findings.compare_places`
     configurations : table with the columns of `CONFIGURATIONS_SCHEMA`
+    axes : by `ray_sim.reports.across`
     gantts : from a place to the chart of some runs' jobs on servers; None where there is none
     """
     states = dict(configurations.group_by("state").len().iter_rows())
@@ -126,6 +128,7 @@ def sweep_page(
         sections=(
             *_failures(configurations),
             *([Section("Warnings, the first of each policy", facts=warnings)] if warnings else []),
+            *axes,
             *(_place(place, means, rows, comparisons[place], data, gantts(place)) for place, data in places),
             Section("Configurations", tables=(listing,), folded=True),
         ),
@@ -235,15 +238,22 @@ def summary_charts(place: PlaceComparison, means: pl.DataFrame, rows: Sequence[R
     return charts
 
 
-def verdict_table(place: PlaceComparison) -> Table | None:
-    """Means with intervals, and paired differences to the best policy; None with fewer than two policies."""
+def verdict_table(place: PlaceComparison, heading: str = "policy", *, is_best: bool = True) -> Table | None:
+    """Means with intervals, and paired differences to the baseline; None with fewer than two policies.
+
+    Parameters
+    ----------
+    heading : what is compared
+    is_best : whether the baseline is the best, if all have common seeds
+    """
     compared, text = place.comparison, place.text
     if compared is None:
         return None
     best = compared.baseline
-    title = "best mean" if compared.common_seeds else "baseline"
+    is_best = is_best and compared.common_seeds > 0
+    title = "best mean" if is_best else "baseline"
     changes = {best: ("-", "-", title)} | {each.policy: _change(each, text) for each in compared.policies}
-    marked = best if compared.common_seeds else None
+    marked = best if is_best else None
     lines = []
     for policy, change in changes.items():
         values = place.values[policy]
@@ -251,7 +261,7 @@ def verdict_table(place: PlaceComparison) -> Table | None:
         cells = map(number_cell, (place.interval(policy), *change[:2], len(values)))
         lines.append((Cell(policy), Cell(change[2]), mean, *cells))
     return Table(
-        columns=("policy", "verdict", place.name, "95 % interval", f"minus {best}", "in %", "seeds"),
+        columns=(heading, "verdict", place.name, "95 % interval", f"minus {best}", "in %", "seeds"),
         rows=tuple(lines),
         note=f"Differences to {best} are paired over seeds, in brackets their 95 % intervals; verdicts at "
         "5 % after Holm's correction, as by ray-sim compare.",

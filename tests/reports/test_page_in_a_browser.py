@@ -108,7 +108,9 @@ def _sweep(*policies: str) -> Page:
     runs = [{"label": policy, **run_gantt(result, None).data} for policy in policies]
     servers = Chart("Jobs on servers", {"kind": "gantts", "runs": runs}, "Other runs.")
     data = PlaceData(curves, pl.concat(jobs), timelines)
-    return sweep_page("demo", rows, compare_places(rows), [(PLACE, data)], configurations, lambda _: servers)
+    return sweep_page(
+        "demo", rows, compare_places(rows), [(PLACE, data)], configurations, (), lambda _: servers
+    )
 
 
 def probed(
