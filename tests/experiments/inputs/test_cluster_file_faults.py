@@ -110,7 +110,7 @@ def test_csv_problems_name_their_line(tmp_path: Path) -> None:
 def test_a_csv_header_is_checked_first(tmp_path: Path) -> None:
     known = (
         "name, count, gpus, cpus, memory_gib, disk_gib, cpu_norm, memory_norm, disk_norm, gpu_type, vc, kind,"
-        " workers, ps, worker_memory_gib, ps_memory_gib, sockets, server_class, speed"
+        " workers, ps, worker_memory_gib, ps_memory_gib, sockets, server_class, price, speed"
     )
     assert problems(tmp_path, "name;gpus\na;8\n", "c.csv") == [
         f"line 1: unknown column 'name;gpus'; known: {known}",
