@@ -130,15 +130,14 @@ def test_every_draw_has_a_label_of_its_own() -> None:
     ]
 
 
-@pytest.mark.parametrize("pair", ["quantum", "=3"])
-def test_an_option_that_is_no_pair_is_refused(pair: str) -> None:
-    with pytest.raises(InvalidScenarioError, match=f"-p {pair}: expected key=value"):
-        key_values([pair], "-p")
-
-
-def test_an_option_given_twice_is_refused() -> None:
-    with pytest.raises(InvalidScenarioError, match="a is given twice"):
-        key_values(["a=1", "a=2"], "-p")
+def test_an_option_that_is_no_pair_or_comes_twice_is_refused() -> None:
+    for pairs, told in (
+        (["quantum"], "-p quantum: expected key=value"),
+        (["=3"], "-p =3: expected key=value"),
+        (["a=1", "a=2"], "a is given twice"),
+    ):
+        with pytest.raises(InvalidScenarioError, match=told):
+            key_values(pairs, "-p")
 
 
 def test_options_go_before_the_entries_of_a_file(tmp_path: Path) -> None:

@@ -39,7 +39,6 @@ def test_a_stream_is_keyed_by_the_purposes_checksum_in_every_process() -> None:
 
 
 def mixed(bits: int) -> int:
-    """The finaliser of SplitMix64 on whole numbers of any length."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         bits = (bits ^ bits >> shift) * factor % 2**64
     return bits ^ bits >> 31

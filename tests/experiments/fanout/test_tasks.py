@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ray_sim.experiments.fanout.tasks import in_a_line, root_cause
+from ray_sim.experiments.fanout.tasks import in_a_line
 
 
 @pytest.mark.parametrize(
@@ -19,11 +19,3 @@ from ray_sim.experiments.fanout.tasks import in_a_line, root_cause
 )
 def test_the_reason_of_an_error_fits_a_line(text: str, line: str) -> None:
     assert in_a_line(ValueError(text)) == line
-
-
-def test_the_cause_of_an_error_is_an_exception_or_the_error_itself() -> None:
-    error, cause = ValueError("outer"), KeyError("inner")
-    assert root_cause(error) is error
-    for given, found in ((cause, cause), ("a text", error)):
-        error.cause = given  # type: ignore[attr-defined]
-        assert root_cause(error) is found

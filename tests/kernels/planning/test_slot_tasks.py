@@ -28,12 +28,9 @@ IN_ORDER = np.array([1, 0, 2]), np.array([0, 1, 2])
 def test_repaired_tasks_fit_and_are_enough_at_the_least_price(
     free: list[int], held: list[tuple[int, int]], needed: int, repaired: list[tuple[int, int]] | None
 ) -> None:
-    room = np.array(free)[:, None]
+    room, there = np.array(free)[:, None], np.array(held)
     offer = SlotOffer(room.astype(np.float64), PRICE, *IN_ORDER)
-    there = np.array(held)
     tasks = Tasks(there, np.arange(3), np.ones(3, np.int64), np.array([3]), there.sum(axis=0))
-    asked = Room(room, np.array([[2], [1]]), 4, 1.0, offer)
-    assert repair(asked, needed, tasks) == (repaired is not None)
-    if repaired is not None:
-        assert list(map(tuple, tasks.held.tolist())) == repaired
-        assert tasks.total.tolist() == tasks.held.sum(axis=0).tolist()
+    enough = repair(Room(room, np.array([[2], [1]]), 4, 1.0, offer), needed, tasks)
+    assert (list(map(tuple, tasks.held.tolist())) if enough else None) == repaired
+    assert tasks.total.tolist() == tasks.held.sum(axis=0).tolist()
