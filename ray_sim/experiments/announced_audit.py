@@ -27,7 +27,7 @@ from ray_sim.model.result import RunResult
 from ray_sim.model.statement import NANO
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
-from ray_sim.model.welfare_audit import AuditedJobs, AuditRequest, MechanismRecord
+from ray_sim.model.welfare_audit import AuditRequest, MechanismRecord
 from ray_sim.solvers.utility_optimum import SearchLimits
 
 
@@ -101,8 +101,7 @@ def _recorded(world: World, policy: Policy, seed: int) -> tuple[MechanismRecord 
     """Record of the policy in a second run, and its result; None for a policy that records nothing."""
     if not isinstance(policy, AnnouncedPolicy):
         return None, None
-    jobs = AnnouncedFacts.in_world(world).statements
-    audit = policy.audited(AuditedJobs(jobs.true, jobs.arrival, jobs.duration, jobs.signal))
+    audit = policy.audited(AnnouncedFacts.in_world(world).statements)
     if audit is None:
         return None, None
     again = run_world(world, policy, seed=seed)

@@ -16,7 +16,6 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.quotes import Quotes
 from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
-from ray_sim.model.welfare_audit import AuditedJobs
 from ray_sim.policies.posted_price.birth_record import BirthRecord
 from ray_sim.policies.posted_price.exact_failure import ExactFailure
 from ray_sim.policies.posted_price.expected_lp import ExpectedPrices, Population, read_prior
@@ -34,6 +33,7 @@ from ray_sim.policy_api import (
     Charges,
     Launches,
     Parameter,
+    RoundedJobs,
     Streams,
 )
 
@@ -161,7 +161,7 @@ class PostedPrice(AnnouncedPolicy):
             )
         return told
 
-    def audited(self, jobs: AuditedJobs) -> BirthRecord:
+    def audited(self, jobs: RoundedJobs) -> BirthRecord:
         """Record births in the run that follows; its decisions are the same."""
         mu = self._mu if self.draws else 0.0
         self._audit = BirthRecord(jobs, self._eps / 10, mu, self._threshold)
