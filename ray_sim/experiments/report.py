@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from ray_sim.experiments.axis import sweep_scale
 from ray_sim.experiments.explain import run_explainer
 from ray_sim.experiments.results.result_files import MANIFEST, PLAN, read_result
 from ray_sim.experiments.results.store import ResultStore
@@ -18,11 +19,13 @@ from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.html import facts_html
 from ray_sim.model.result import RunResult
+from ray_sim.reports.across import Across, axis_section
+from ray_sim.reports.compare import default_metric
 from ray_sim.reports.findings import PlaceComparison, compare_places
-from ray_sim.reports.page import Page, render
+from ray_sim.reports.page import Page, Section, render
 from ray_sim.reports.run_report import run_page
 from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
-from ray_sim.reports.tables import KEYS, Place
+from ray_sim.reports.tables import KEYS, Place, RunRow
 from workloads.files import is_signed, replacing, require_replaceable, signed
 
 _COMMENT = b"<!-- ", b" -->"
@@ -177,8 +180,15 @@ def results_page(
     configurations = pl.DataFrame([_line(entry, errors) for entry in entries], schema=CONFIGURATIONS_SCHEMA)
     rows = store.rows(done)
     compared = compare_places(rows) if comparisons is None else comparisons
-    page = sweep_page(name, rows, compared, store.places(done), configurations)
+    page = sweep_page(name, rows, compared, store.places(done), configurations, _axes(store, done, rows))
     return page, dict(configurations.group_by("state").len().iter_rows())
+
+
+def _axes(store: ResultStore, done: Sequence[Entry], rows: Sequence[RunRow]) -> list[Section]:
+    """A section for each axis along which the finished runs vary: the default metric and the wait."""
+    metrics = dict.fromkeys([default_metric([row.summary.flat() for row in rows]), "queue_s.mean"])
+    scales = filter(None, (sweep_scale(across, store, done) for across in Across))
+    return list(filter(None, (axis_section(rows, scale, metrics) for scale in scales)))
 
 
 def _line(entry: Entry, errors: Mapping[str, str | None]) -> dict[str, object]:

@@ -12,9 +12,9 @@ from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.view import View
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
-from ray_sim.model.readable import duration
+from ray_sim.model.readable import duration, time_unit
 from ray_sim.model.units import US_PER_S
-from ray_sim.plots.sources import Results, axes_of, draw_names, one_run, runs_data, time_unit
+from ray_sim.plots.sources import Results, axes_of, draw_names, one_run, runs_data
 from ray_sim.reports.history.gantt import gantt as gantt_bars
 from ray_sim.reports.history.holdings import read_history
 from ray_sim.reports.page import MOST_POINTS, timeline_lines

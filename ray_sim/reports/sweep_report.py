@@ -100,11 +100,12 @@ def sweep_page(
     comparisons: Mapping[Place, PlaceComparison],
     places: Places,
     configurations: pl.DataFrame,
+    axes: Iterable[Section] = (),
 ) -> Page:
     """Build the report of a sweep.
 
     `comparisons` are those of the finished runs, by `ray_sim.reports.findings.compare_places`;
-    `configurations` has the columns of `CONFIGURATIONS_SCHEMA`.
+    `configurations` has the columns of `CONFIGURATIONS_SCHEMA`; `axes` by `ray_sim.reports.across`.
     """
     states = dict(configurations.group_by("state").len().iter_rows())
     counts = [f"{states[state]} {state}" for state in ("done", "failed", "missing") if state in states]
@@ -116,6 +117,7 @@ def sweep_page(
         sections=(
             *_failures(configurations),
             *([Section("Warnings, the first of each policy", facts=warnings)] if warnings else []),
+            *axes,
             *(
                 _place(index, place, means, rows, comparisons[place], data)
                 for index, (place, data) in enumerate(places)
@@ -194,15 +196,22 @@ def _pictures(name: str, means: pl.DataFrame, jct_s: Mapping[str, FloatArray]) -
     return tuple(pictures)
 
 
-def verdict_table(place: PlaceComparison) -> Table | None:
-    """Means with intervals, and paired differences to the best policy; None with fewer than two policies."""
+def verdict_table(place: PlaceComparison, heading: str = "policy", *, is_best: bool = True) -> Table | None:
+    """Means with intervals, and paired differences to the baseline; None with fewer than two policies.
+
+    Parameters
+    ----------
+    heading : what is compared
+    is_best : whether the baseline is the best, if all have common seeds
+    """
     compared, text = place.comparison, place.text
     if compared is None:
         return None
     best = compared.baseline
-    title = "best mean" if compared.common_seeds else "baseline"
+    is_best = is_best and compared.common_seeds > 0
+    title = "best mean" if is_best else "baseline"
     changes = {best: ("-", "-", title)} | {each.policy: _change(each, text) for each in compared.policies}
-    marked = best if compared.common_seeds else None
+    marked = best if is_best else None
     lines = []
     for policy, change in changes.items():
         values = place.values[policy]
@@ -210,7 +219,7 @@ def verdict_table(place: PlaceComparison) -> Table | None:
         cells = map(number_cell, (place.interval(policy), *change[:2], len(values)))
         lines.append((Cell(policy), Cell(change[2]), mean, *cells))
     return Table(
-        columns=("policy", "verdict", place.name, "95 % interval", f"minus {best}", "in %", "seeds"),
+        columns=(heading, "verdict", place.name, "95 % interval", f"minus {best}", "in %", "seeds"),
         rows=tuple(lines),
         note=f"Differences to {best} are paired over seeds, in brackets their 95 % intervals; verdicts at "
         "5 % after Holm's correction, as by ray-sim compare.",
