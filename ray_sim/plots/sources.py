@@ -60,7 +60,7 @@ def runs_data(results: Results) -> PlaceData:
     places = list(found.places())
     jobs: list[pl.DataFrame] = []
     curves: dict[str, FloatArray] = {}
-    timelines: dict[str, pl.DataFrame] = {}
+    timelines: dict[str, Mapping[int | None, pl.DataFrame]] = {}
     for place, data in places:
         names = {policy: _label(policy, place, len(places) > 1) for policy in data.jct_s}
         curves |= {names[policy]: jct_s for policy, jct_s in data.jct_s.items()}
@@ -121,7 +121,9 @@ def _label(policy: str, place: Place, several: bool) -> str:
 
 
 def _in_memory(runs: _Runs) -> PlaceData:
-    timelines = {label: timeline_to_end(each[0].timeline, each[0].jobs) for label, each in runs.items()}
+    timelines: dict[str, Mapping[int | None, pl.DataFrame]] = {
+        label: {None: timeline_to_end(each[0].timeline, each[0].jobs)} for label, each in runs.items()
+    }
     jobs = [
         run.jobs.select(PLACE_COLUMNS).with_columns(policy=pl.lit(label))
         for label, each in runs.items()
