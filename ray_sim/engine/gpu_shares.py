@@ -37,7 +37,7 @@ def ask_shares(setting: WorldSetting, demand: IntArray) -> BoolArray:
     if setting.values["gpu_shares"] == "pooled" or "gpu" not in setting.cluster.resources:
         return np.zeros(len(demand), dtype=np.bool_)
     gpus = demand[..., setting.cluster.resources.index("gpu")]
-    sharing: BoolArray = ((gpus > 0) & (gpus < DEVICE)).any(axis=1)
+    sharing: BoolArray = np.any((gpus > 0) & (gpus < DEVICE), axis=1)
     return sharing
 
 

@@ -245,7 +245,7 @@ class _Search:
         one = replace(
             self.applications,
             capacity=self.applications.total[None],
-            allowed=self.applications.allowed.any(axis=1, keepdims=True),
+            allowed=np.any(self.applications.allowed, axis=1, keepdims=True),
             held=self.applications.held.sum(axis=1, keepdims=True),
         )
         room = np.minimum(self.applications.most, self.room.sum(axis=1))[:, None]

@@ -71,7 +71,7 @@ def cause_text(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_s
         case Reason.FULL:
             return f"too little is free in {'its vc' if facts.partitions else 'the cluster'}"
         case Reason.GPU_TYPE:
-            types = _types(facts, facts.by_role(job).all(axis=0))
+            types = _types(facts, np.all(facts.by_role(job), axis=0))
             return f"too little is free on {types}; on all types together it would be enough"
         case Reason.FRAGMENTED:
             return f"free capacity is in pieces, {_fitting(facts.arrays.gang[job], stretches.tasks[n])}"
@@ -151,7 +151,7 @@ def _servers(facts: RunFacts, job: int, servers: BoolArray, unavailable: int = 0
     count = int(servers.sum())
     some = f"{count - unavailable:,} of " if unavailable else ""
     where = f" of vc {facts.partitions[int(facts.arrays.job_part[job])]}" if facts.partitions else ""
-    own = facts.by_role(job).all(axis=0)
+    own = np.all(facts.by_role(job), axis=0)
     if (own != facts.in_partition(job)).any():
         where += f" with {_types(facts, own)}" if (servers == own).all() else ""
     rest = f", {unavailable:,} unavailable" if unavailable else ""

@@ -107,7 +107,8 @@ class RunFacts:
         if not here.any():
             return here
         meets: BoolArray = np.any(self.arrays.pool_meets[pools[job]], axis=0)  # (Q,)
-        return here & np.any(meets[pools[others]], axis=1)
+        met: BoolArray = here & np.any(meets[pools[others]], axis=1)
+        return met
 
     def serving(self, job: int) -> BoolArray:
         """(S,) servers of the partition of a chunked job whose parameter servers may serve it."""

@@ -34,7 +34,18 @@ class Levels(NamedTuple):
         cls, gpus: list[int], limits: list[int], *, kind: int = SERVICE, knob: float = 0.0, first: bool = True
     ) -> Levels:
         order = Order(
-            kind, 0, False, True, ints([0] * N_JOBS), ints(limits), first, knob, ints(gpus), True, ints([0])
+            kind,
+            0,
+            False,
+            True,
+            ints([0] * N_JOBS),
+            ints(limits),
+            first,
+            knob,
+            ints(gpus),
+            True,
+            ints([0]),
+            reject=False,
         )
         return cls(new_engine(WORLD, order), order)
 
