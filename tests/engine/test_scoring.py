@@ -85,7 +85,7 @@ def test_jobs_that_never_leave_go_where_plain_python_puts_them(rule: str) -> Non
                 taken = [d for d, free in enumerate(servers[server].device) if free < before[d]]
                 expected[f"p{i}"] = (server, "-".join(map(str, taken)) or None)
         for loop in ("auto", "general"):
-            result = run_world(world, Fifo(placement=rule, no_room="reject"), loop=loop)  # type: ignore[arg-type]
+            result = run_world(world, Fifo(placement=rule, no_room="reject"), loop=loop)
             found = places(result)
             if not any(task.share_of_one for task in tasks):
                 expected = {name: (server, None) for name, (server, _) in expected.items()}

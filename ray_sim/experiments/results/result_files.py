@@ -121,6 +121,8 @@ def _as_events(frame: pl.DataFrame) -> pl.DataFrame:
     known = common.categories.to_list()
     own = [name for name in frame["event"].unique(maintain_order=True).to_list() if name not in known]
     schema = EVENT_SCHEMA | {"event": pl.Enum([*known, *own])}
+    if "devices" in frame.columns:
+        schema |= {"devices": pl.String()}
     return frame.select(pl.col(name).cast(kind) for name, kind in schema.items())
 
 

@@ -44,8 +44,8 @@ class Levels(NamedTuple):
             knob,
             ints(gpus),
             True,
+            False,
             ints([0]),
-            reject=False,
         )
         return cls(new_engine(WORLD, order), order)
 
