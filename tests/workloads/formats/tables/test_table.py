@@ -358,7 +358,7 @@ time_format: 3
         ("a: &a [x]\nb: *a", "aliases are not allowed"),
         (
             "columns: {submit_s: submit}",
-            "has no column 'submit'; did you mean 'submit_s'? Found: submit_s, dur",
+            "has no column 'submit'; did you mean 'submit_s' (as '10')? Found: submit_s, dur",
         ),
         ("units: {duration: s}", "Did you mean 'duration_s'?"),
         (
