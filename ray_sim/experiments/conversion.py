@@ -84,23 +84,25 @@ def convert_files(
 def _write_page(report: ConversionReport, out: Path) -> None:
     """Write the page of a conversion, whose imports take longer than a small conversion."""
     from ray_sim.experiments.report import write_page
-    from ray_sim.reports.conversion_report import RowsByReason, conversion_page
+    from ray_sim.reports.page import Cell, Page, Section, Table, fact_texts, number_cell
+    from ray_sim.reports.workload_page import workload_sections
 
-    names = ", ".join(path.name for path in report.sources)
-    examples = {}
+    counts = tuple((Cell(label), number_cell(count)) for label, count in report.count_rows())
+    tables = [Table(("rows", "count"), counts)]
     if report.rejects is not None:
         rejects = pl.scan_parquet(report.rejects, glob=False)
-        examples = {reason: first_reject(rejects, reason) for reason in report.rejected}
-    page = conversion_page(
-        title=f"Conversion of {names}",
-        subtitle=f"{report.kept:,} jobs from {report.format} in {report.out.name}",
-        jobs=pl.scan_parquet(report.out, glob=False),
-        counts=report.count_rows(),
-        others=[RowsByReason("Rejected rows", report.rejected, examples)],
-        notes=report.note_rows(),
-        warnings=report.warnings,
+        examples = {reason: map(Cell, first_reject(rejects, reason)) for reason in report.rejected}
+        lines = tuple((Cell(reason), *cells) for reason, cells in examples.items())
+        tables.append(Table(("rejected", "one of them", "its text"), lines))
+    sections = (
+        *([Section("Warnings", text=report.warnings)] if report.warnings else []),
+        Section("Rows", tables=tuple(tables)),
+        *workload_sections({"jobs": pl.scan_parquet(report.out, glob=False)}, {}),
+        *([Section("Notes", facts=fact_texts(notes))] if (notes := report.note_rows()) else []),
     )
-    write_page(page, out)
+    names = ", ".join(path.name for path in report.sources)
+    kept = f"{report.kept:,} jobs from {report.format} in {report.out.name}"
+    write_page(Page(f"Conversion of {names}", kept, sections), out)
 
 
 def check_cluster_path(path: Path) -> None:

@@ -14,9 +14,9 @@ from ray_sim.experiments.report import write_page
 from ray_sim.experiments.workload_info import WorkloadInfo, describe_workload
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.readable import duration, number, sparkline
-from ray_sim.reports.page import Cell, Table
+from ray_sim.reports.page import Cell, Page, Section, Table
 from ray_sim.reports.run_report import size_class
-from ray_sim.reports.workload_page import workloads_page
+from ray_sim.reports.workload_page import workload_sections
 from workloads.describe import DAY_S, Workload
 from workloads.sources import Source, name_of
 from workloads.status import Ending, endings
@@ -90,7 +90,10 @@ class ComparedWorkloads:
         cells = (tuple(Cell(text, is_number=i > 0) for i, text in enumerate(row)) for row in self.rows())
         table = Table(HEADINGS, tuple(cells), "; ".join(self.warnings))
         hours = {side.name: side.by_local_hour for side in self.sides if side.by_local_hour is not None}
-        write_page(workloads_page(table, {side.name: side.jobs for side in self.sides}, hours), out)
+        charts = workload_sections({side.name: side.jobs.lazy() for side in self.sides}, hours)
+        names = ", ".join(f"{side.name} ({side.jobs.height:,} jobs)" for side in self.sides)
+        sections = (Section("Side by side", tables=(table,)), *charts)
+        write_page(Page("Two workloads side by side", names, sections), out)
 
 
 def compare_workloads(a: Source, b: Source, cluster: Cluster | None = None) -> ComparedWorkloads:

@@ -1,4 +1,4 @@
-"""Charts of two workloads: every job is counted once, and a long time has few points."""
+"""Charts of workloads: every job is counted once, and a long time has few points."""
 
 from __future__ import annotations
 
@@ -9,44 +9,49 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ray_sim.reports.page import MOST_POINTS, Page, Section, Table, render
+from ray_sim.reports.page import MOST_POINTS, Page, Section, render
 from ray_sim.reports.plots import size_cdf_svg
-from ray_sim.reports.workload_page import workloads_page
-
-TABLE = Table(("quantity", "A", "B", "B against A"), ())
+from ray_sim.reports.workload_page import workload_sections
 
 
-def page(submit_s: Mapping[str, Sequence[float]], by_hour: Mapping[str, Sequence[int]] | None = None) -> Page:
+def page(
+    submit_s: Mapping[str, Sequence[float]], by_hour: Mapping[str, Sequence[int]] | None = None
+) -> tuple[Section, ...]:
     frames = {
-        name: pl.DataFrame({"submit_s": at, "duration_s": [60.0] * len(at), "num_gpus": [1.0] * len(at)})
+        name: pl.LazyFrame({"submit_s": at, "duration_s": [60.0] * len(at), "num_gpus": [1.0] * len(at)})
         for name, at in submit_s.items()
     }
-    return workloads_page(TABLE, frames, by_hour or {})
+    return workload_sections(frames, by_hour or {})
 
 
-def chart(found: Page, heading: str) -> Any:
-    section: Section = next(each for each in found.sections if each.heading == heading)
+def chart(found: tuple[Section, ...], heading: str) -> Any:
+    section = next(each for each in found if each.heading == heading)
     return section.charts[0].data
 
 
-def test_arrivals_are_counted_by_hour_since_the_first_of_each() -> None:
-    # B begins 1,000 s late and in disorder: 0, 3,599 and 3,600 s after its first job.
-    data = chart(page({"A": [0.0, 7200.0], "B": [4599.0, 1000.0, 4600.0]}), "Arrivals")
-    assert data["unit"] == "jobs per hour"
-    # A step for each hour; the last value stands twice, at both ends of its hour.
-    assert [(line["name"], line["x"], line["y"]) for line in data["series"]] == [
-        ("A", [0.0, 3600.0, 7200.0, 10_800.0], [1.0, 0.0, 1.0, 1.0]),
-        ("B", [0.0, 3600.0, 7200.0], [2.0, 1.0, 1.0]),
-    ]
+def test_arrivals_are_counted_in_round_intervals_since_the_first_of_each() -> None:
+    # B begins 1,000 s late and in disorder: 0, 9 and 10 s after its first job. The 14,989.5 s of A are less
+    # than 1,499 intervals of 10 s, whose ends are the 1,500 points that a line may have.
+    data = chart(page({"A": [0.0, 14_989.5], "B": [1009.0, 1000.0, 1010.0]}), "Arrivals")
+    assert data["unit"] == "jobs in 10 s"
+    a, b = data["series"]
+    # A step for each interval; the last value stands twice, at both ends of its interval.
+    assert (len(a["x"]), a["x"][-1], sum(a["y"][:-1])) == (MOST_POINTS, 14_990.0, 2.0)
+    assert (b["name"], b["x"], b["y"]) == ("B", [0.0, 10.0, 20.0], [2.0, 1.0, 1.0])
 
 
-def test_years_are_counted_in_longer_intervals_that_lose_no_job() -> None:
-    hours = 50_000
+def test_centuries_are_counted_in_the_longest_intervals() -> None:
+    data = chart(page({"A": [0.0, 0.5, 2.0**36]}), "Arrivals")
+    # 2^36 s are 795.4 times 1,000 days.
+    (line,) = data["series"]
+    assert (data["unit"], len(line["x"]), sum(line["y"][:-1])) == ("jobs in 1000 d", 797, 3.0)
+
+
+def test_two_months_are_counted_by_hour_and_no_job_is_lost() -> None:
+    hours = 62 * 24
     data = chart(page({"A": [3600.0 * hour for hour in range(hours)], "B": [0.0]}), "Arrivals")
     line = data["series"][0]
-    # 50,000 hours in at most 1,499 intervals are 34 hours each.
-    assert data["unit"] == "jobs per 34 hours"
-    assert len(line["x"]) <= MOST_POINTS
+    assert data["unit"] == "jobs in 1 h"
     assert sum(line["y"][:-1]) == hours
 
 
@@ -56,12 +61,13 @@ def test_hours_of_the_day_are_shares_of_the_workloads_that_have_local_days() -> 
     assert line["name"] == "A"
     assert (len(line["x"]), line["x"][-1]) == (25, 86_400.0)
     assert line["y"] == [0.75, *[0.0] * 22, 0.25, 0.25]
-    assert "Hours of the day" not in [each.heading for each in page({"A": [0.0], "B": [0.0]}).sections]
+    assert "Hours of the day" not in [each.heading for each in page({"A": [0.0], "B": [0.0]})]
 
 
 def test_names_are_text_in_the_page() -> None:
     hostile = "<script>$a$"
-    assert hostile.encode() not in render(page({hostile: [0.0, 60.0], "B": [0.0]}))
+    found = Page("t", "s", page({hostile: [0.0, 60.0], "B": [0.0]}))
+    assert hostile.encode() not in render(found)
 
 
 def test_sizes_have_ticks_at_powers_of_two_up_to_the_largest() -> None:

@@ -6,15 +6,14 @@ Called by `guess` where no preset fits.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
 
 import polars as pl
 from pydantic import JsonValue
 
 from workloads.formats.guessing.names import INSTANTS, ROLES, Said, said_by, words_of
 from workloads.formats.guessing.proposal import Proposal
-from workloads.formats.guessing.values import SECONDS, Read, absent_words, amounts, instants, share, where
+from workloads.formats.guessing.values import SECONDS, Read, absent_words, amounts, instants, where
 from workloads.formats.tables.expressions import quoted
 from workloads.formats.text import BLANK_WORDS
 from workloads.schema import BY_NAME
@@ -39,7 +38,7 @@ _TRES = "(?:^|,)gres/gpu=(?P<gres_gpus>[0-9]+)"
 
 _NOT_ENDED = (
     *("pending", "running", "suspended", "requeued", "configuring", "completing", "queued", "waiting"),
-    *("resizing", "scheduled", "created", "submitted", "starting"),
+    *("resizing", "scheduled", "created", "submitted", "starting", "run", "pend"),
 )
 
 _POWERS = [0.0, *(2.0**power for power in range(11))]
@@ -53,19 +52,9 @@ _BY_VALUES: dict[str, Callable[[Read], bool]] = {
 """What values must be, besides being read, to tell a column whose name says nothing."""
 
 
-class _Taken(NamedTuple):
-    """A column of theirs that is taken for one of ours, or for an instant."""
-
-    name: str
-    texts: pl.Series
-    """Null where it is one of the column's words for an absent value."""
-    read: Read
-    said: Said
-
-
-def zone_doubts(proposal: Proposal, zone: str | None, columns: dict[str, Read]) -> list[str]:
+def zone_doubts(proposal: Proposal, zone: str | None, columns: Iterable[Read]) -> list[str]:
     """Propose the zone of dates without an offset from UTC, or doubt it, by what columns are read as."""
-    local = [name for name, read in columns.items() if read.dated == "local"]
+    local = [read.texts.name for read in columns if read.dated == "local"]
     if local and zone is not None:
         proposal.add("", "time_zone", zone, "as given")
     elif any("utc" not in words_of(name) for name in local):
@@ -81,7 +70,7 @@ class Columns:
         self._texts = {each.name: each.set(each.is_in(BLANK_WORDS), None) for each in frame}
         self._free = {name: [*said_by(name)] for name in frame.columns if not _UNNAMEABLE.search(name)}
         """What the names say of the columns that are not taken."""
-        self._taken: dict[str, _Taken] = {}
+        self._taken: dict[str, Read] = {}
         self._decimal = "."
 
     def propose(self) -> list[str]:
@@ -122,37 +111,38 @@ class Columns:
     def _take(self, role: str) -> None:
         """Take the first column that a role's name names, and whose values read as such."""
         named = [(name, said) for name, found in self._free.items() for said in found if said.role == role]
-        found = [self._read(name, said) for name, said in named]
-        apt = [each for each in found if share(each.read.values, each.texts) >= _LEAST]
+        apt = [each for each in (self._read(*each) for each in named) if each.share >= _LEAST]
         if role == "job_id":
             apt = [each for each in apt if _hardly_repeats(each.texts)] or apt
         if apt:
-            self._own(role, min(apt, key=lambda each: not each.said.sure))
+            best = min(apt, key=lambda each: not each.name_says.sure)
+            others = [each.texts.name for each in apt if (each.values != best.values).any()]
+            doubts = (f"or is it {' or '.join(others)}, whose values differ?",) if others else ()
+            self._own(role, best._replace(doubts=(*best.doubts, *doubts)))
 
     def _take_by_values(self, role: str) -> None:
         """Take columns whose names say nothing: one, or of dates up to three, in the order of their times."""
         if role in self._taken:
             return
         unnamed = [self._read(name, Said(role)) for name, said in self._free.items() if not said]
-        known = [each for each in unnamed if share(each.read.values, each.texts) >= _ALIKE]
-        known = [each for each in known if _BY_VALUES[role](each.read)]
+        known = [each for each in unnamed if each.share >= _ALIKE and _BY_VALUES[role](each)]
         roles: tuple[str, ...] = (role,)
         if role == "submit_s" and 1 < len(known) <= len(INSTANTS):
             roles = INSTANTS[-len(known) :]
-            known.sort(key=lambda each: float(each.read.values.sum()) / each.read.values.count())
-        for ours, taken in zip(roles, known, strict=False):
-            doubts = (f"column {taken.name} is taken for {ours} by its values only",)
-            self._own(ours, taken._replace(read=taken.read._replace(doubts=doubts)))
+            known.sort(key=lambda each: float(each.values.sum()) / each.values.count())
+        for ours, read in zip(roles, known, strict=False):
+            doubts = (f"column {read.texts.name} is taken for {ours} by its values only",)
+            self._own(ours, read._replace(doubts=doubts))
 
-    def _own(self, role: str, taken: _Taken) -> None:
-        self._taken[role] = taken
-        del self._free[taken.name]
+    def _own(self, role: str, read: Read) -> None:
+        self._taken[role] = read
+        del self._free[read.texts.name]
 
-    def _read(self, name: str, said: Said) -> _Taken:
+    def _read(self, name: str, said: Said) -> Read:
         """Values of a column as the role's, without the column's own words for an absent value."""
         texts, column, dated = self._texts[name], BY_NAME.get(said.role), said.role in INSTANTS
         if column is not None and not column.is_number:
-            return _Taken(name, texts, self._read_texts(texts, said), said)
+            return self._read_texts(texts, said)
         words = absent_words(self._frame[name], self._decimal, dated=dated)
         texts = texts.set(self._frame[name].is_in(words), None)
         if column is None or dated:
@@ -160,34 +150,36 @@ class Columns:
         else:
             found = amounts(texts, said.unit, self._decimal, column.unit)
         absent: dict[str, JsonValue] = {"null_values": [*words]} if words else {}
-        return _Taken(name, texts, found._replace(cell={**found.cell} | absent), said)
+        return found._replace(cell={**found.cell} | absent, name_says=said)
 
     def _read_texts(self, texts: pl.Series, said: Said) -> Read:
         """Texts as a status, ids, or names."""
         if said.role == "status":
             word = texts.str.to_lowercase()
             ended = pl.select(endings(pl.lit(word))).to_series().is_not_null()
-            return Read(where(ended | word.is_in([*UNDECIDED, *_NOT_ENDED])), "words of an end")
-        if said.role == "job_id":
-            apt = not texts.null_count() and (said.sure or _hardly_repeats(texts))
-            return Read(where(texts.is_not_null() & apt), f"{texts.n_unique():,} values")
-        return Read(where(~texts.str.contains(_DECIMAL)), "texts")
+            apt, what = ended | word.is_in([*UNDECIDED, *_NOT_ENDED]), "words of an end"
+        elif said.role == "job_id":
+            is_key = not texts.null_count() and (said.sure or _hardly_repeats(texts))
+            apt, what = texts.is_not_null() & is_key, f"{texts.n_unique():,} values"
+        else:
+            apt, what = ~texts.str.contains(_DECIMAL), "texts"
+        return Read(texts, where(apt), what, name_says=said)
 
-    def _add(self, ours: str, taken: _Taken, *doubts: str) -> None:
+    def _add(self, ours: str, read: Read, *doubts: str) -> None:
         """Propose a column, with its unit and its cells."""
-        sound = taken.texts.filter(taken.read.values.is_not_null())
+        sound = read.texts.filter(read.values.is_not_null())
         many = f"{len(sound):,} of {self._frame.height:,} rows"
-        why = f"{taken.read.said}, such as {next(iter(sound), '')}; {many}"
-        self._proposal.add("columns", ours, taken.name, why, *taken.read.doubts, *doubts)
-        self._add_cells(ours, taken)
+        why = f"{read.said}, such as {next(iter(sound), '')}; {many}"
+        self._proposal.add("columns", ours, read.texts.name, why, *read.doubts, *doubts)
+        self._add_cells(ours, read)
 
-    def _add_cells(self, ours: str, *columns: _Taken) -> None:
+    def _add_cells(self, ours: str, *columns: Read) -> None:
         """Propose the unit and the cells of what one of our columns is read from."""
-        for name, _, read, _ in columns:
+        for read in columns:
             if read.unit is not None and read.unit != BY_NAME[ours].unit.lower():
                 self._proposal.add("units", ours, read.unit, read.said)
             if read.cell:
-                self._proposal.add("cells", name, {**read.cell}, read.said)
+                self._proposal.add("cells", read.texts.name, {**read.cell}, read.said)
 
     def _add_submission(self) -> None:
         """Propose the submission; where no name tells an instant, dates do, in the order of their times."""
@@ -195,8 +187,7 @@ class Columns:
             self._take_by_values("submit_s")
         found = {role: self._taken[role] for role in INSTANTS if role in self._taken}
         if at := found.get("submit_s") or found.get("start"):
-            read = {each.name: each.read for each in found.values()}
-            doubts = zone_doubts(self._proposal, self._zone, read)
+            doubts = zone_doubts(self._proposal, self._zone, found.values())
             if "submit_s" not in found:
                 doubts.append("the start is taken for the submission, as there is none")
             self._add("submit_s", at, *doubts)
@@ -205,14 +196,14 @@ class Columns:
         """Seconds between two instants of one kind; None without them."""
         if late not in self._taken or early not in self._taken:
             return None
-        a, b = self._taken[late].read, self._taken[early].read
+        a, b = self._taken[late], self._taken[early]
         return a.values - b.values if (a.dated, a.unit) == (b.dated, b.unit) else None
 
     def _add_difference(self, ours: str, late: str, early: str, *doubts: str) -> None:
         """Propose the time between two instants, which has their doubts."""
         a, b = self._taken[late], self._taken[early]
-        text = f"{quoted(a.name)} - {quoted(b.name)}"
-        every = dict.fromkeys((*doubts, *a.read.doubts, *b.read.doubts))
+        text = f"{quoted(a.texts.name)} - {quoted(b.texts.name)}"
+        every = dict.fromkeys((*doubts, *a.doubts, *b.doubts))
         self._proposal.add("derived", ours, text, f"{late} - {early}", *every)
         self._add_cells(ours, a, b)
 
@@ -222,10 +213,10 @@ class Columns:
         if ran is None and whole is None:
             self._take_by_values("duration_s")
         taken = self._taken.get("duration_s")
-        equal = taken is not None and _equals(taken.read, ran)
+        equal = taken is not None and _equals(taken, ran)
         queue = []
-        if taken is not None and not equal and _equals(taken.read, whole):
-            queue = [f"{taken.name} equals end - submission: it contains the queue"]
+        if taken is not None and not equal and _equals(taken, whole):
+            queue = [f"{taken.texts.name} equals end - submission: it contains the queue"]
         if ran is not None and (taken is None or equal or queue):
             self._add_difference("duration_s", "end", "start", *queue)
         elif taken is not None:
@@ -239,25 +230,25 @@ class Columns:
         """Propose GPUs, ours of the job, or cores or memory, ours of a task."""
         if (taken := self._taken.get(ours)) is None:
             return
-        name, texts, read, said = taken
+        name, whole = taken.texts.name, taken.name_says.whole
         tasks, of_job = self._taken.get("num_tasks"), ours == "num_gpus"
         counted = tasks or (None if of_job else self._taken.get("num_gpus"))
-        several = not of_job if counted is None else bool((counted.read.values > 1).any())
-        of_task, doubts = said.whole is False, []
-        if several and said.whole is None:
-            of_task = of_job and tasks is not None and bool((read.values % tasks.read.values > 0).any())
+        several = not of_job if counted is None else bool((counted.values > 1).any())
+        of_task, doubts = whole is False, []
+        if several and whole is None:
+            of_task = of_job and tasks is not None and bool((taken.values % tasks.values > 0).any())
             if of_task or name != ours:
                 of = "a task" if of_task else "the job"
                 doubts = [f"is {name} of the job, or of a task? Taken as of {of}"]
         elif of_task and tasks is None and name != ours and (of_job or several):
             doubts = ["is that of a task, and no column has the tasks"]
-        if of_job and (blank := texts.null_count()):
+        if of_job and (blank := taken.texts.null_count()):
             doubts.append(f"blank in {blank:,} rows, which are taken as 0")
-            taken = taken._replace(read=read._replace(cell={**read.cell, "default": 0}))
+            taken = taken._replace(cell={**taken.cell, "default": 0})
         self._add(ours, taken, *doubts)
         if of_job and of_task and tasks:
             self._proposal.add("per_task", ours, ours, "multiplied by the tasks")
-        if not of_job and not of_task and (several or said.whole):
+        if not of_job and not of_task and (several or whole):
             self._proposal.add("per_job", ours, ours, "divided by the tasks")
 
     def _take_tres(self) -> None:
@@ -279,9 +270,9 @@ class Columns:
         word = taken.texts.str.to_lowercase()
         still = word.is_in(_NOT_ENDED)
         if "end" in self._taken:
-            still &= self._taken["end"].read.values.is_null()
+            still &= self._taken["end"].values.is_null()
         words = sorted({*word.filter(still).drop_nulls()})
-        self._leave_out("not_ended", taken.name, still, f"(?i)^({'|'.join(words)})$")
+        self._leave_out("not_ended", taken.texts.name, still, f"(?i)^({'|'.join(words)})$")
 
     def _leave_out(self, what: str, name: str, rows: pl.Series, pattern: str) -> None:
         if rows.any():
@@ -294,11 +285,11 @@ class Columns:
             return
         texts, distinct = taken.texts, taken.texts.n_unique()
         copied = self._frame.unique().height == distinct
-        again = not copied and distinct < len(texts) * (_LEAST if taken.said.sure else 1)
+        again = not copied and distinct < len(texts) * (_LEAST if taken.name_says.sure else 1)
         doubts = ["of rows with one id, one is kept: are they one job?"] if again else []
         self._add("job_id", taken, *doubts)
         steps = texts.str.contains(_STEP) & texts.str.replace(_STEP, "").is_in(texts.implode())
-        self._leave_out("step", taken.name, steps, _STEP)
+        self._leave_out("step", taken.texts.name, steps, _STEP)
 
 
 def _hardly_repeats(texts: pl.Series) -> bool:

@@ -90,7 +90,7 @@ def _of_preset(
         return None
     proposal = Proposal(preset=path.read_text())
     theirs = mapping.columns.get("submit_s", [""])[0]
-    dates = {theirs: instants(frame[theirs], "s", ".")} if theirs in frame.columns else {}
+    dates = [instants(frame[theirs], "s", ".")] if theirs in frame.columns else []
     for doubt in zone_doubts(proposal, zone, dates):
         proposal.add("", "time_zone", "UTC", f"preset {preset}", doubt)
     left = [each for each in sources[0].header if each not in mapping.used(sources[0])]

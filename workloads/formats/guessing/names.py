@@ -14,7 +14,7 @@ _COUNT = (
     "|planned|assigned|fraction|jobs?|per|task|pod|worker|instance|node|replica|size|amount|spec|resources?"
 )
 _CLOCK = (
-    "when|jobs?|task|pod|time|date|datetime|timestamp|ts|dt|at|on|in|utc|gmt|epoch|unix|first|actual|local"
+    "when|t|jobs?|task|pod|time|date|datetime|timestamp|ts|dt|at|on|in|utc|gmt|epoch|unix|first|actual|local"
 )
 _WHOLE = "jobs?|task|time|total|actual|wall|clock|real|raw|remote|in|of|hh|mm|ss"
 _PART = "task|worker|instance|inst|replica|node|pod"

@@ -11,6 +11,7 @@ import polars as pl
 from pydantic import JsonValue
 
 from workloads.checks import EPOCH_RANGE_S
+from workloads.formats.guessing.names import Said
 from workloads.formats.tables.cells import duration_s, excel_dates, plain_number, quantity
 from workloads.formats.tables.mapping import UNITS
 from workloads.formats.tables.times import dates_of
@@ -57,8 +58,10 @@ _ORDERS |= {"#%B%Y": ["d"], "%B#%Y": ["d"], "%Y%B#": ["d"], "#%B#": ["dy"]}
 
 
 class Read(NamedTuple):
-    """Values of a column under one reading."""
+    """A column under one reading; the name is that of its texts."""
 
+    texts: pl.Series
+    """Null where it is a word for an absent value."""
     values: pl.Series
     """Float64, null where there is none: seconds of times (since 1970 of dates), or amounts."""
     said: str
@@ -70,6 +73,12 @@ class Read(NamedTuple):
     doubts: tuple[str, ...] = ()
     dated: str = ""
     """Of instants: `date`, `local` (a date without an offset from UTC), `epoch`; empty of others."""
+    name_says: Said = Said("")
+
+    @property
+    def share(self) -> float:
+        """Part of the texts that are read."""
+        return self.values.count() / max(self.texts.count(), 1)
 
 
 def _of(texts: pl.Series, expression: pl.Expr) -> pl.Series:
@@ -86,11 +95,6 @@ def numbers(texts: pl.Series, decimal: str) -> pl.Series:
     """Plain finite numbers of texts; null for others."""
     read = _of(texts, plain_number(pl.col("text"), decimal=decimal, truth=False))
     return where(read.is_finite(), read)
-
-
-def share(read: pl.Series, texts: pl.Series) -> float:
-    """Part of the texts that are read."""
-    return int((read.is_not_null() & texts.is_not_null()).sum()) / max(texts.count(), 1)
 
 
 def absent_words(raw: pl.Series, decimal: str, *, dated: bool) -> list[str]:
@@ -111,12 +115,11 @@ def instants(texts: pl.Series, unit: str | None, decimal: str) -> Read:
     """Values as instants: dates of any form, or numbers."""
     seen = texts.unique(maintain_order=True).drop_nulls().head(_FORMS_FROM)
     forms = dict.fromkeys(form for text in seen for form in _forms(text))
-    dates = [_dates(texts, form) for form in (None, *forms)]
-    best, *others = sorted(dates, key=lambda each: -share(each.values, texts))
-    number = numbers(texts, decimal)
-    if share(number, texts) > share(best.values, texts):
-        return _numbered(texts, number, unit, decimal)
-    if best.cell and others and share(others[0].values, texts) == share(best.values, texts) > 0:
+    best, *others = sorted((_dates(texts, form) for form in (None, *forms)), key=lambda each: -each.share)
+    number = Read(texts, numbers(texts, decimal), "numbers")
+    if number.share > best.share:
+        return _numbered(texts, number.values, unit, decimal)
+    if best.cell and others and others[0].share == best.share > 0:
         either = f"{best.said}, or {others[0].said}?"
         return best._replace(doubts=(f"day and month may be exchanged, no row decides it: {either}",))
     return best
@@ -138,7 +141,8 @@ def _dates(texts: pl.Series, form: str | None) -> Read:
     utc = form is not None and form.endswith(("UTC", "GMT", "Z"))
     local = not utc and found["local"].filter(sound.is_not_null()).any()
     cell: dict[str, JsonValue] = {} if form is None else {"as": "date", "time_format": form}
-    return Read(sound, f"dates of {form or 'ISO 8601'}", None, cell, dated="local" if local else "date")
+    dated = "local" if local else "date"
+    return Read(texts, sound, f"dates of {form or 'ISO 8601'}", None, cell, dated=dated)
 
 
 def _numbered(texts: pl.Series, number: pl.Series, unit: str | None, decimal: str) -> Read:
@@ -149,11 +153,11 @@ def _numbered(texts: pl.Series, number: pl.Series, unit: str | None, decimal: st
         if _EARLIEST_S <= least * SECONDS[name] <= most * SECONDS[name] <= EPOCH_RANGE_S:
             other = f"the name says {unit}, the values are {name} since 1970"
             doubts = () if unit in (None, name) else (other,)
-            return Read(number * SECONDS[name], f"{name} since 1970", name, {}, doubts, "epoch")
+            return Read(texts, number * SECONDS[name], f"{name} since 1970", name, {}, doubts, "epoch")
     if EXCEL_DAYS[0] <= least <= most <= EXCEL_DAYS[1]:
         days = _of(texts, excel_dates(pl.col("text"), decimal)).dt.epoch("us") / 1_000_000
         doubts = (f"day numbers of Excel, or {unit or 's'}? {least:,.10g} to {most:,.10g}",)
-        return Read(days, "day numbers of Excel", None, {"as": "excel_date"}, doubts, "local")
+        return Read(texts, days, "day numbers of Excel", None, {"as": "excel_date"}, doubts, "local")
     return amounts(texts, unit, decimal, "s")
 
 
@@ -167,22 +171,23 @@ def amounts(texts: pl.Series, unit: str | None, decimal: str, dimension: str) ->
     """
     number = numbers(texts, decimal)
     if not dimension:
-        return Read(number, "counts")
+        return Read(texts, number, "counts")
     named, doubts = (unit, ()) if unit else _unit_by_values(number.filter(number > 0), dimension)
     factor = UNITS[dimension][named][0] / UNITS[dimension][named][1]
     is_time, text = dimension == "s", pl.col("text")
     spelled = _of(texts, duration_s(text, factor) if is_time else quantity(text, 1, binary=False))
-    if share(number, texts) >= share(spelled, texts):
+    if number.count() >= spelled.count():
         said = f"numbers in {named}{' by the name' if unit else ''}"
-        return Read(number * factor, said, named, {}, doubts)
+        return Read(texts, number * factor, said, named, {}, doubts)
     bare = texts.str.contains("^[0-9.,]+$").any()
     if not is_time:
         unitless = bare and not unit and dimension == "GiB"
         doubts = ("values without a unit are rejected; say it under units",) if unitless else ()
-        return Read(spelled, "amounts with suffixes", unit if bare else None, {"as": "quantity"}, doubts)
+        unit = unit if bare else None
+        return Read(texts, spelled, "amounts with suffixes", unit, {"as": "quantity"}, doubts)
     clocks = ("clocks of two parts are read as minutes and seconds",)
     doubts = (doubts if bare else ()) + (clocks if texts.str.contains("^[0-9]+:[0-9]+$").any() else ())
-    return Read(spelled, "lengths of time", named if bare else None, {"as": "duration"}, doubts)
+    return Read(texts, spelled, "lengths of time", named if bare else None, {"as": "duration"}, doubts)
 
 
 def _unit_by_values(known: pl.Series, dimension: str) -> tuple[str, tuple[str, ...]]:

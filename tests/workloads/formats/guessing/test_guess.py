@@ -238,6 +238,25 @@ OWN = {
         ],
         [("0", 1382400.0, 600.0, 2.0), ("1", 1468800.0, 1200.0, 4.0), ("2", 1555200.0, 1200.0, 4.0)],
     ),
+    "Flux with a limit beside the run time": (
+        '{"jobs":[{"id":"a","t_submit":1709287200.5,"duration":3600.0,"runtime":1800.0,"gpus":4},'
+        '{"id":"b","t_submit":1709287300.5,"duration":600.0,"runtime":200.0,"gpus":1}]}\n',
+        [
+            "duration_s: neither the name nor the values say the unit; taken as s",
+            "duration_s: or is it runtime, whose values differ?",
+        ],
+        [("a", 1709287200.5, 3600.0, 4.0), ("b", 1709287300.5, 600.0, 1.0)],
+    ),
+    "LSF with GPUs asked and given": (
+        "JOBID STAT SUBMIT_TIME RUN_TIME_S GPUS GPUS_USED\n1 DONE 2024/03/01-10:00:00 60 4 4\n"
+        "2 EXIT 2024/03/01-10:01:30 60 2 0\n3 PEND 2024/03/01-10:02:00 - 2 0\n",
+        [
+            "submit_s: dates have no offset from UTC",
+            "num_gpus: or is it GPUS_USED, whose values differ?",
+        ],
+        # 2024-03-01 10:00 UTC is 1,709,287,200 s.
+        [("1", 1709287200.0, 60.0, 4.0), ("2", 1709287290.0, 60.0, 2.0)],
+    ),
     "a nested object": (
         '{"meta":{"n":2},"tags":[1,2],"results":[{"Id":"x1","Submit":{"Time":1700000000},"WallTimeMinutes":30,'
         '"Resources":{"GPUs":2}},{"Id":"x2","Submit":{"Time":1700000900},"WallTimeMinutes":5,"Resources":'
