@@ -84,13 +84,10 @@ def _that_fit(asked: TraceFormat, paths: Sequence[Path]) -> str:
         return ""
     with TemporaryDirectory(prefix="ray-sim-") as name:
         folder = Path(name)
+        of_code = [each for name, each in FORMATS.items() if name not in _OTHER_NAMES]
         found = [name for name, path in presets().items() if table.fits(path, paths, folder / name)]
-        found += [
-            name
-            for name, each in FORMATS.items()
-            if name not in _OTHER_NAMES and _keeps(each, paths, folder / name)
-        ]
-    found = [name for name in found if name != asked.name]
+        found += [each.name for each in of_code if _keeps(each, paths, folder / each.name)]
+        found = [name for name in found if name != asked.name]
     names = ", ".join(path.name for path in paths)
     return f"{names}: fits the format {' or '.join(found)}, not {asked.name}" if found else ""
 

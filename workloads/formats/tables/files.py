@@ -198,8 +198,8 @@ def open_table(path: Path, read: Reading, folder: Path) -> TableSource:
     """
     require_file(path)
     file = as_utf8(path, unpacked(path, folder), read.encoding, folder)
-    form = read.format or ("json" if read.records else None)
-    form = form_of(path, file) if form is None else _checked_form(path, file, form)
+    said = read.format or ("json" if read.records else None)
+    form = form_of(path, file) if said is None else _checked_form(path, file, said)
     if form == "csv":
         tabs = path.name.removesuffix(".gz").endswith(".tsv")
         return open_text(
@@ -407,23 +407,18 @@ def form_of(path: Path, file: Path) -> str:
 
 def _checked_form(path: Path, file: Path, wanted: str) -> str:
     """The form that a mapping says; raises where the first bytes are of another one."""
-    found, begin = form_of(path, file), head_of(file).lstrip()
-    if found == wanted or not begin:  # of a damaged file the reader tells
-        return wanted
+    found, begin = form_of(path, file), head_of(file).strip()
     alike = {
-        "csv": found not in ("parquet", "arrow") and not _JSON_BEGIN.match(begin),
+        "csv": found not in ("parquet", "arrow") and not re.match(r'(\[\s*)?\{\s*"', begin),
         "json-lines": begin.startswith("{"),  # also one record, or records of several lines
-        "json": begin.startswith("{") and "\n" not in begin.strip(),  # a short object
+        "json": begin.startswith("{") and "\n" not in begin,  # a short object
     }
-    if not alike.get(wanted, False):
+    if begin and found != wanted and not alike.get(wanted):  # of a damaged file the reader tells
         raise InvalidWorkloadError(
             f"{path}: is {found}, and the mapping reads it as {wanted}; say read: {{format: {found}}}, or "
             "drop format and records, as the form is recognised by the content"
         )
     return wanted
-
-
-_JSON_BEGIN = re.compile(r'(\[\s*)?\{\s*"')
 
 
 def _raw_head(file: Path) -> bytes:

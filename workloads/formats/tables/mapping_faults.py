@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from ray_sim.model.errors import InvalidInputError, UnknownNameError, nearest, problems_text
 from workloads.checks import value_fault
+from workloads.formats.tables.advice import SHOWN
 from workloads.formats.tables.expressions import ExpressionError
 from workloads.formats.tables.mapping import (
     UNITS,
@@ -29,9 +30,6 @@ _MAX_ENTRY = 2**62
 
 _TRIED = 100
 """Rows in which a sample value is looked for."""
-
-_SHOWN = 40
-"""Characters of a sample value."""
 
 _PER_ROW = ("job_id", "trace_order")
 
@@ -246,9 +244,9 @@ def _lacking(mapping: ColumnMapping, sources: Sequence[TableSource], where: str,
     first, header = lacking[0], mapping.header(lacking[0])
     near = nearest(name, header)
     hint = f"; did you mean '{near}'{_first_value(first, near)}? Found" if near else "; found"
-    files = first.path.name if len(lacking) == 1 else f"{first.path.name} and {len(lacking) - 1} more"
-    verb = "has" if len(lacking) == 1 else "have"
-    yield f"{where}: {files} {verb} no column '{name}'{hint}: {listed(header)}{first.other_separator}"
+    more = f" (and {len(lacking) - 1} more)" if len(lacking) > 1 else ""
+    found = f"no column '{name}'{hint}: {listed(header)}{first.other_separator}"
+    yield f"{where}: {first.path.name}{more} has {found}"
 
 
 def _first_value(source: TableSource, name: str) -> str:
@@ -256,7 +254,7 @@ def _first_value(source: TableSource, name: str) -> str:
     if name not in source.header:
         return ""  # made of a pattern or of the file's name
     cells = collect_text(source.path, source.head(_TRIED).rows({"value": name}))["value"].drop_nulls()
-    return f" (as {cells[0][:_SHOWN]!r})" if len(cells) else ""
+    return f" (as {cells[0][:SHOWN]!r})" if len(cells) else ""
 
 
 def _entry_problems(lookup: Lookup, zero: bool) -> Iterator[str]:

@@ -125,7 +125,8 @@ def _cell_texts(mapping: ColumnMapping, names: Collection[str]) -> Iterator[pl.E
     for name in names:
         cell, words = mapping.cell(name), mapping.null_values
         if "*" in name.split("."):
-            yield _places(cell, _their(name), BLANK_WORDS if words is None else words)
+            usual = [word for word in BLANK_WORDS if word not in cell.values]
+            yield _places(cell, _their(name), usual if words is None else words)
         elif words or cell.null_values or cell.values or cell.default is not None:
             yield cell.text(_their(name), words).alias(_their_text(name))
 
@@ -233,33 +234,27 @@ def _label(mapping: ColumnMapping, column: Column, each: Input) -> str:
     return f"{each.label} for {column.name}" if in_unit else each.label
 
 
-def _of_list(
-    each: Input, mapping: ColumnMapping, column: Column
-) -> tuple[pl.Expr, pl.Expr, pl.Expr, pl.Expr]:
-    """A function of the cells of a list, as in `Quantity`, and whether one is a date without an offset.
-
-    It is null where a cell cannot be read.
-    """
+def _of_list(each: Input, mapping: ColumnMapping, column: Column) -> tuple[pl.Expr, ...]:
+    """The parts of a `Quantity`, null where a cell of a list cannot be read, and whether a date is local."""
     cell, element = mapping.cell(each.column), pl.element()
     cells = _their(each.column).str.split(LIST_SEPARATOR)
-    size = cells.list.len()
+    size, local = cells.list.len(), pl.lit(value=False)
     if each.function == "count":
         count = size.cast(pl.Float64).fill_null(0)
-        return count, count, pl.lit(0), pl.lit(value=False)
-    local = pl.lit(value=False)
+        return count, count, pl.lit(0), local
     read = [_cell_number(mapping, cell, element, column)] * 2
     if cell.has_dates:
         date = _dates(mapping, each.column, element).struct
         local = cells.list.eval(date.field("local")).list.any()
         found = instants(date.field("naive"), date.field("local"), _zone(mapping))
         read = [found["first_s"], found["second_s"]]
-    values = [cells.list.eval(numbers).list for numbers in read]
-    first, latest = (
+    values = (cells.list.eval(numbers).list for numbers in read)
+    joined = (
         pl.when(value.eval(pl.element().is_not_null()).list.all()).then(getattr(value, each.function)())
         for value in values
     )
     kind = pl.lit(int(cell.has_dates))
-    return first, latest, size * kind if each.function == "sum" else kind, local
+    return *joined, size * kind if each.function == "sum" else kind, local
 
 
 def _cell_number(mapping: ColumnMapping, cell: Cell, text: pl.Expr, column: Column) -> pl.Expr:
@@ -301,8 +296,7 @@ def _computed(
         dates = [
             each.label
             for each in expression.inputs
-            if mapping.cell(each.column).has_dates
-            or (mapping.cell(each.column).as_ is None and not each.function)
+            if each.function or mapping.cell(each.column).as_ in (None, "date", "excel_date")
         ]
         twice = _any(pl.col(f"first_s of {name}") != pl.col(f"second_s of {name}") for name in dates)
         local = _any(pl.col(f"local of {name}") for name in dates)

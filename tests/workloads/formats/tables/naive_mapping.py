@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -149,8 +150,8 @@ class _Row:
         number = self.mapped(ours, rule["column"])
         if number is None:
             return None
-        assert isinstance(number, float)
-        return number * entry if how == "times" else number / entry if how == "divided_by" else number + entry
+        ways = {"times": operator.mul, "divided_by": operator.truediv, "plus": operator.add}
+        return float(ways[how](number, entry))
 
     def operand(self, text: str, theirs: str, ours: str) -> Value:
         """A cell in an expression; a place of a list is a date only where the entry says it."""
@@ -255,14 +256,16 @@ def _evaluated(node: ast.expr, cells: Mapping[str, Any]) -> Value | None:
     if isinstance(node, ast.Constant):
         return _number(float(str(node.value)))
     if isinstance(node, ast.Name):
-        return cells[node.id]
+        cell: Value | None = cells[node.id]
+        return cell
     if isinstance(node, ast.BinOp):
         return _operation(type(node.op), _evaluated(node.left, cells), _evaluated(node.right, cells))
     assert isinstance(node, ast.Call)
     function = ast.unparse(node.func)
     first = node.args[0]
-    values = cells[first.id] if isinstance(first, ast.Name) and isinstance(cells[first.id], list) else None
-    values = [_evaluated(each, cells) for each in node.args] if values is None else values
+    lists = [cells[first.id]] if isinstance(first, ast.Name) and isinstance(cells[first.id], list) else []
+    values: list[Value | None]
+    values = lists[0] if lists else [_evaluated(each, cells) for each in node.args]
     known = [value for value in values if value is not None]
     if function == "count":
         return _number(len(known))
