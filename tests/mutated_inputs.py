@@ -80,6 +80,34 @@ MAP = {
     "units": {"submit_s": "min", "duration_s": "s"},
 }  # fmt: skip
 
+RICH_MAP = {
+    "read": {"format": "csv", "separator": ",", "quotes": True, "decimal": ".", "comment": "#"},
+    "columns": {"job_id": ["id", "key"], "submit_s": "begin", "vc": "part", "user": "letter"},
+    "derived": {
+        "duration_s": "max(length - 1, begin * 2, 5) / first(gpus, 1) + 60",
+        "num_gpus": "sum(gpus, count(id)) - 1 / (gpus - 3)",
+        "wait_s": "length - begin",
+    },
+    "cells": {
+        "length": {"as": "duration", "null_values": ["-", "120"]},
+        "gpus": {"as": "quantity", "default": 0, "values": {"4": "4k", "*": 1}},
+        "team": {"pattern": ["(?P<letter>[a-z])", "(?P<digit>[0-9]$)"]},
+        "begin": {"as": "number"},
+    },
+    "file_name": {"part": "tr*.csv"},
+    "where": [
+        {"left_out": "late", "column": "begin", "is": [7, "8"]},
+        {"left_out": "no_id", "column": "id", "blank": True},
+    ],
+    "units": {"num_gpus": "milli", "duration_s": "min"},
+    "per_task": ["num_gpus"],
+    "optional": ["wait_s", "user"],
+    "blank_if_missing": ["key"],
+    "required": ["vc"],
+    "duplicates": "longest",
+    "nodes": {"file": "nodes*", "columns": {"name": "host"}},
+}  # fmt: skip
+
 SWEEPS: tuple[dict[str, object], ...] = (
     {
         "name": "one",
@@ -142,7 +170,7 @@ def mutated_yaml(rng: np.random.Generator, content: object) -> bytes:
 def maps(rng: np.random.Generator, desk: Desk) -> Callable[[], object]:
     """A conversion with a mutated mapping file."""
     path, out = desk.folder / "map.yaml", desk.folder / "out.parquet"
-    path.write_bytes(mutated_yaml(rng, MAP))
+    path.write_bytes(mutated_yaml(rng, chosen(rng, (MAP, RICH_MAP))))
     return lambda: convert("csv", [desk.folder / "trace.csv"], out, options=ConvertOptions(mapping=path))
 
 

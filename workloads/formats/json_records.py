@@ -67,8 +67,11 @@ def read_records(
         window = _Window(stream)
         try:
             if key is not None:
-                _enter(window, key)
-            yield from _values(window) if lines else _elements(window, whole=key is None)
+                yield from _elements_under(window, key)
+            else:
+                yield from _values(window) if lines else _elements(window)
+            if window.peek():
+                raise _TextError("text after the end of the records; are these several files?", window.at)
         except _TextError as fault:
             raise InvalidWorkloadError(
                 f"{name or path}: line {window.line_of(fault.at)}: {fault}; fetch or write the file again"
@@ -80,27 +83,35 @@ def list_key(path: Path) -> str | None:
     with read_to_its_end(path), open_unpacked(path) as stream:
         window = _Window(stream)
         try:
-            return next((name for name in _keys(window) if window.at_objects()), None)
+            for name in _keys(window):
+                if window.at_objects():
+                    return name
+                window.decode()
         except _TextError:
-            return None  # its reader tells the fault
+            pass  # its reader tells the fault
+    return None
 
 
-def _enter(window: _Window, key: str) -> None:
-    """Advance to the value that an object has under a key."""
-    found: list[str] = []
+def _elements_under(window: _Window, key: str) -> Iterator[JsonRecord]:
+    """The elements of the array that an object has under a key."""
+    others: list[str] = []
+    there = False
     if window.peek() != "{":
         raise _TextError(f"no JSON object with the key '{key}'", window.at)
     for name in _keys(window):
         if name == key:
-            return
-        if window.peek() in ("[", "{"):
-            found.append(name)
-    has = f"; lists and objects are under: {', '.join(found)}" if found else ""
-    raise _TextError(f"the object has no key '{key}'{has}", window.at)
+            there = True
+            yield from _elements(window)
+            continue
+        others += [name] if window.peek() in ("[", "{") else []
+        window.decode()
+    if not there:
+        has = f"; lists and objects are under: {', '.join(others)}" if others else ""
+        raise _TextError(f"the object has no key '{key}'{has}", window.at)
 
 
 def _keys(window: _Window) -> Iterator[str]:
-    """The keys of an object; the window stands at the value of each, which is skipped after it."""
+    """The keys of an object; the window stands at the value of each, which the caller reads."""
     following = window.peek()
     while following in ("{", ","):
         window.at += 1
@@ -109,8 +120,11 @@ def _keys(window: _Window) -> Iterator[str]:
             raise _TextError(f"after the key {name!r} a colon should follow", window.at)
         window.at += 1
         yield str(name)
-        window.decode()
         following = window.peek()
+    if following != "}":
+        what = f"found {following!r}" if following else "the file ends"
+        raise _TextError(f"a comma or a brace should follow, {what}", window.at)
+    window.at += 1
 
 
 def _values(window: _Window) -> Iterator[JsonRecord]:
@@ -188,13 +202,8 @@ class _Window:
         return True
 
 
-def _elements(window: _Window, whole: bool) -> Iterator[JsonRecord]:
-    """The elements of an array.
-
-    Parameters
-    ----------
-    whole : nothing but the array is in the text
-    """
+def _elements(window: _Window) -> Iterator[JsonRecord]:
+    """The elements of an array."""
     if window.peek() != "[":
         raise _TextError("no JSON array of records", window.at)
     window.at += 1
@@ -211,5 +220,3 @@ def _elements(window: _Window, whole: bool) -> Iterator[JsonRecord]:
         if following == ",":
             window.at += 1
     window.at += 1
-    if whole and window.peek():
-        raise _TextError("text after the end of the array", window.at)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
@@ -28,6 +30,7 @@ from workloads.formats.tables import table
 from workloads.formats.tables.files import source_of
 from workloads.formats.tables.mapping import parse_mapping
 from workloads.progress import Meter
+from workloads.rows import height
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
 TABLES = ("csv", "json", "parquet")
@@ -35,8 +38,11 @@ TABLES = ("csv", "json", "parquet")
 
 _PRESETS = Path(__file__).parent / "presets"
 
+_OTHER_NAMES = ("json", "parquet", "alibaba-gpu-2023")
+"""Formats that are one of the others by another name."""
+
 _TRIED_BYTES = 2**28
-"""Bytes of text up to which files that do not fit are tried with every preset."""
+"""Bytes of text up to which files that do not fit are tried with every format."""
 
 
 def presets() -> dict[str, Path]:
@@ -44,38 +50,62 @@ def presets() -> dict[str, Path]:
     return {path.stem: path for path in sorted(_PRESETS.glob("*.yaml"))}
 
 
-def _read_table(
-    name: str, paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Meter
-) -> Parsed:
-    """Read tables as `csv` or by a preset; where they do not fit, say which presets do."""
+def _naming_others(each: TraceFormat) -> TraceFormat:
+    """The format, whose errors say which other formats the files fit."""
+
+    def find(paths: Sequence[Path]) -> Mapping[Path, str]:
+        with _naming(each, paths):
+            return each.find(paths)
+
+    def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Meter) -> Parsed:
+        if options.mapping is not None:
+            return each.read(paths, options, folder, meter)
+        with _naming(each, paths):
+            parsed = each.read(paths, options, folder, meter)
+        others = parsed.advice and _that_fit(each, paths)
+        return replace(parsed, advice=f"{parsed.advice}; {others}") if others else parsed
+
+    return replace(each, find=find, read=read)
+
+
+@contextmanager
+def _naming(asked: TraceFormat, paths: Sequence[Path]) -> Iterator[None]:
     try:
-        parsed = table.read(paths, options, folder, meter, preset=presets().get(name))
+        yield
     except InvalidInputError as error:
-        if others := _that_fit(name, paths, options, folder):
+        if others := _that_fit(asked, paths):
             error.args = (f"{others}\n{error}",)
         raise
-    if parsed.advice and (others := _that_fit(name, paths, options, folder)):
-        return replace(parsed, advice=f"{parsed.advice}; {others}")
-    return parsed
 
 
-def _that_fit(name: str, paths: Sequence[Path], options: ConvertOptions, folder: Path) -> str:
-    """Name the other presets that files fit; empty for none, with a mapping, or where trying takes long."""
-    if options.mapping is not None or text_bytes(paths) > _TRIED_BYTES:
+def _that_fit(asked: TraceFormat, paths: Sequence[Path]) -> str:
+    """Name the other formats that files fit; empty for none, or where trying takes long."""
+    if text_bytes(paths) > _TRIED_BYTES:
         return ""
-    found = [
-        other
-        for other, path in presets().items()
-        if other != name and table.fits(path, paths, folder / other)
-    ]
+    with TemporaryDirectory(prefix="ray-sim-") as name:
+        folder = Path(name)
+        of_code = [each for name, each in FORMATS.items() if name not in _OTHER_NAMES]
+        found = [name for name, path in presets().items() if table.fits(path, paths, folder / name)]
+        found += [each.name for each in of_code if _keeps(each, paths, folder / each.name)]
+        found = [name for name in found if name != asked.name]
     names = ", ".join(path.name for path in paths)
-    return f"{names}: fits the format {' or '.join(found)}, not {name}" if found else ""
+    return f"{names}: fits the format {' or '.join(found)}, not {asked.name}" if found else ""
+
+
+def _keeps(tried: TraceFormat, paths: Sequence[Path], folder: Path) -> bool:
+    """Whether a format's reader keeps rows of the files, and no fewer than it rejects."""
+    folder.mkdir()
+    try:
+        parsed = tried.read(paths, ConvertOptions(), folder, Meter(tried.find(paths)))
+    except InvalidInputError:
+        return False
+    return 0 < height(parsed.jobs) >= height(parsed.rejects)
 
 
 FORMATS: dict[str, TraceFormat] = {
     each.name: each
     for each in (
-        *(replace(table.FORMAT, name=name, read=partial(_read_table, name)) for name in TABLES),
+        *(replace(table.FORMAT, name=name) for name in TABLES),
         *(found.FORMAT for found in (trace2011, trace2019, pods, philly_log, philly_csv)),
         replace(pods.FORMAT, name="alibaba-gpu-2023"),
     )
@@ -97,7 +127,7 @@ def _preset(name: str, path: Path) -> TraceFormat:
         source=about["source"],
         files=about["files"],
         page=f"docs/traces/presets.md#{name}",
-        read=partial(_read_table, name),
+        read=partial(table.read, preset=path),
     )
 
 
@@ -113,11 +143,10 @@ def find_format(name: str) -> TraceFormat:
     if ":" in name:
         return own_format(name)
     found = presets()
-    if name in found:
-        return _preset(name, found[name])
-    if name not in FORMATS:
+    if name not in FORMATS and name not in found:
         raise UnknownNameError("trace format", name, [*FORMATS, *found])
-    return FORMATS[name]
+    each = _preset(name, found[name]) if name in found else FORMATS[name]
+    return _naming_others(each)
 
 
 def own_format(ref: str) -> TraceFormat:

@@ -57,6 +57,9 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 _PART_BYTES = 2**20
 
+_MOST_LISTED = 20
+"""Column names that an error lists."""
+
 
 @dataclass(frozen=True, slots=True)
 class TableSource(ABC):
@@ -85,7 +88,7 @@ class TableSource(ABC):
         if missing := [name for name in columns if name not in self.header]:
             raise InvalidWorkloadError(
                 f"{self.path}: required columns missing: {', '.join(missing)};"
-                f" found: {', '.join(self.header)}; check the format and the file{self.other_separator}"
+                f" found: {listed(self.header)}; check the format and the file{self.other_separator}"
             )
 
     @abstractmethod
@@ -243,6 +246,12 @@ def open_text(
 def with_blanks(name: str) -> pl.Expr:
     """A column of stripped texts, null where they are one of `BLANK_WORDS`."""
     return pl.when(~pl.col(name).is_in(BLANK_WORDS)).then(name)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in one line, the first 20 of many; nested records have hundreds."""
+    more = len(names) - _MOST_LISTED
+    return ", ".join(names[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def named_twice(header: Sequence[str]) -> list[str]:

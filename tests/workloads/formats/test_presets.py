@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from ray_sim.model.errors import InvalidInputError
+from tests.proofs import instances
 from tests.workloads.formats import opendc_sample
 from workloads.convert import ConversionReport, convert
-from workloads.formats.registry import presets
+from workloads.formats.registry import all_formats, presets
 from workloads.store import read_frame
 from workloads.trace_format import ConvertOptions
 
@@ -507,16 +508,28 @@ def test_alibaba_gpu_2023_is_a_name_of_gpu_pods(tmp_path: Path) -> None:
     assert converted("gpu-pods", *samples("alibaba-gpu-2023"), folder=tmp_path)[1] == jobs
 
 
-@pytest.mark.parametrize("name", presets())
-def test_a_sample_fits_no_other_preset(name: str, tmp_path: Path) -> None:
-    wrong = "swf" if name == "sacct" else "sacct"
-    with pytest.raises(InvalidInputError, match=rf"fits the format {name}, not {wrong}"):
-        converted(wrong, *samples(name), folder=tmp_path)
+FOREIGN = {
+    "sacct": "sacct.txt",
+    "swf": "pwa.swf",
+    "k8s-pods": "pods.json",
+    "alibaba-2018": "batch_task_2018.csv",
+    "condor": "condor_history.json",
+    "acme": "acme_kalos_readme_rows.csv",
+}
+"""Foreign tables that fit a preset."""
 
 
-def test_a_table_of_a_preset_is_named_to_who_takes_it_for_csv(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match=r"^condor.json: fits the format condor, not csv\n"):
-        converted("csv", *samples("condor"), folder=tmp_path)
+@pytest.mark.parametrize("name", [*presets(), "gpu-pods"])
+def test_a_wrong_format_names_the_one_that_fits(name: str, shared_data: Path, tmp_path: Path) -> None:
+    tables = [samples("alibaba-gpu-2023" if name == "gpu-pods" else name)]
+    if (shared_data / "data" / "foreign").is_dir() and name in FOREIGN:
+        tables.append([shared_data / "data" / "foreign" / FOREIGN[name]])
+    wrong = [other for other in all_formats() if other not in (name, "alibaba-gpu-2023")]
+    for at in range(instances(len(wrong), per_commit=1)):
+        asked = wrong[(sum(map(ord, name)) + 7 * at) % len(wrong)]  # 7 shares no factor with their number
+        for files in tables:
+            with pytest.raises(InvalidInputError, match=rf"fits the format {name}, not {asked}"):
+                converted(asked, *files, folder=tmp_path)
 
 
 def truth(file: Path) -> dict[str, Mapping[str, object]]:

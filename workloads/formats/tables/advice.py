@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
+from workloads.formats.tables.files import LIST_SEPARATOR
 from workloads.formats.tables.mapping import ColumnMapping
 from workloads.formats.tables.times import is_iso
 from workloads.formats.text import TableSource, collect_text
@@ -75,15 +76,35 @@ def _described(
     """Say what the row at a source and line has, and how to correct it."""
     column = max((name for name in BY_NAME if reason.endswith(f"_{name}")), key=len, default="")
     source = sources[place["source"]]
+    where = f"line {place['line']} of {source.path.name}"
+    rule = mapping.derived.get(column)
+    if rule is not None and rule.parsed is not None:
+        needed = {f"of {each.column}": each.column for each in rule.parsed.inputs}
+        needed = {name: theirs for name, theirs in needed.items() if theirs in source.header}
+        only = source.rows(needed).filter(pl.col("line") == place["line"])
+        cells = collect_text(source.path, only).row(0, named=True)
+        shown = ", ".join(f"{theirs} {_shown(cells[name])}" for name, theirs in needed.items())
+        return f"{column} is {rule.expression}, with {shown} in {where}: {_mend_computed(reason)}"
     theirs = mapping.names(source).get(column)
     if theirs not in source.header:
         return _LINES
     only = source.rows({"value": theirs}).filter(pl.col("line") == place["line"])
     value = collect_text(source.path, only)["value"].item()
     name = column if theirs == column else f"{column} (column '{theirs}')"
-    shown = "blank" if value is None else repr(value[:SHOWN])
-    where = f"line {place['line']} of {source.path.name}"
-    return f"{name} is {shown} in {where}: {_mend(reason, column, value, mapping)}"
+    return f"{name} is {_shown(value)} in {where}: {_mend(reason, column, value, mapping)}"
+
+
+def _shown(cell: str | None) -> str:
+    return "blank" if cell is None else repr(cell.replace(LIST_SEPARATOR, ", ")[:SHOWN])
+
+
+def _mend_computed(reason: str) -> str:
+    ways = {
+        "mixed": "dates and numbers do not mix so; say by `as` which are dates, under `cells`",
+        "missing": "give a value for blank cells by first(a, b), or by `default` under `cells`",
+    }
+    how = "correct the expression, or say how cells are read under `cells`"
+    return f"{ways.get(reason.partition('_')[0], how)}, {_MAPPING}"
 
 
 def _mend(reason: str, column: str, value: str | None, mapping: ColumnMapping) -> str:

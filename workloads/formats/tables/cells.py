@@ -102,6 +102,11 @@ class Cell(Entry):
         return found
 
     @property
+    def has_dates(self) -> bool:
+        """Whether the entry says that the cells are dates, so that none is a number."""
+        return self.as_ in ("date", "excel_date") or self.time_format is not None
+
+    @property
     def groups(self) -> dict[str, str]:
         """Patterns by the columns that they make."""
         sound = [pattern for pattern in self.pattern if pattern_fault(pattern) is None]

@@ -11,6 +11,7 @@ functions are those of `FUNCTIONS`. Nothing else is understood, so nothing of a 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -71,8 +72,11 @@ class Steps:
         self._count = 0
 
     def held(self, part: Quantity) -> Quantity:
-        """The same value, in columns of the rows."""
-        fields = {"value": part.value, "latest": part.latest, "dates": part.dates}
+        """The same value, in columns of the rows; NaN where it is infinite, which has no right sign."""
+        value, latest = (
+            pl.when(each.is_infinite()).then(math.nan).otherwise(each) for each in (part.value, part.latest)
+        )
+        fields = {"value": value, "latest": latest, "dates": part.dates}
         self._count += 1
         named = {f"{self._name} {self._count} {field}": expr for field, expr in fields.items()}
         self.rows = self.rows.with_columns(**named)
@@ -286,7 +290,11 @@ def _of_several(name: str, parts: Sequence[Quantity]) -> Quantity:
     alike = pl.when(least != most).then(_NEITHER).otherwise(most)
     kind = {"sum": pl.sum_horizontal(kinds, ignore_nulls=False), "first": pl.coalesce(kinds)}.get(name, alike)
     joined = _JOINED[name]
-    return Quantity(joined([part.value for part in parts]), joined([part.latest for part in parts]), kind)
+    value, latest = joined([part.value for part in parts]), joined([part.latest for part in parts])
+    if name in ("max", "min"):  # polars passes over NaN, and an infinite one has no right sign
+        none = pl.any_horizontal(~part.value.is_finite().fill_null(value=True) for part in parts)
+        value, latest = (pl.when(none).then(math.nan).otherwise(each) for each in (value, latest))
+    return Quantity(value, latest, kind)
 
 
 _JOINED: dict[str, Callable[[list[pl.Expr]], pl.Expr]] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bz2
 import json
 import lzma
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ import pyarrow.parquet as pq
 from ray_sim.model.errors import InvalidWorkloadError
 from workloads.documents import Entry
 from workloads.files import open_unpacked, require_file, text_bytes
-from workloads.formats.json_records import read_records
+from workloads.formats.json_records import list_key, read_records
 from workloads.formats.text import (
     BLANKS,
     TEXT_LIMIT,
@@ -109,6 +110,8 @@ class Reading(Entry):
             return "header: must name each column once"
         if self.comment == "":
             return "comment: must not be empty"
+        if self.records is not None and self.format not in (None, "json"):
+            return f"records: is the key of a list in a JSON object; drop it, or format: {self.format}"
         return None
 
 
@@ -195,7 +198,8 @@ def open_table(path: Path, read: Reading, folder: Path) -> TableSource:
     """
     require_file(path)
     file = as_utf8(path, unpacked(path, folder), read.encoding, folder)
-    form = read.format or ("json" if read.records else form_of(path, file))
+    said = read.format or ("json" if read.records else None)
+    form = form_of(path, file) if said is None else _checked_form(path, file, said)
     if form == "csv":
         tabs = path.name.removesuffix(".gz").endswith(".tsv")
         return open_text(
@@ -211,7 +215,7 @@ def open_table(path: Path, read: Reading, folder: Path) -> TableSource:
     if form == "json" and read.records is None and head_of(file).lstrip()[:1] == "{":
         raise InvalidWorkloadError(
             f"{path}: is a JSON object; name the key of its list of records in a mapping file (--map), as in "
-            f"read: {{records: items}}"
+            f"read: {{records: {list_key(file) or 'items'}}}"
         )
     return source_of(path, _json_frames(path, file, read.records, form == "json-lines"), folder)
 
@@ -399,6 +403,22 @@ def form_of(path: Path, file: Path) -> str:
     if rest.strip():
         return "json-lines"
     return "json" if any(isinstance(value, list) for value in record.values()) else "json-lines"
+
+
+def _checked_form(path: Path, file: Path, wanted: str) -> str:
+    """The form that a mapping says; raises where the first bytes are of another one."""
+    found, begin = form_of(path, file), head_of(file).strip()
+    alike = {
+        "csv": found not in ("parquet", "arrow") and not re.match(r'(\[\s*)?\{\s*"', begin),
+        "json-lines": begin.startswith("{"),  # also one record, or records of several lines
+        "json": begin.startswith("{") and "\n" not in begin,  # a short object
+    }
+    if begin and found != wanted and not alike.get(wanted):  # of a damaged file the reader tells
+        raise InvalidWorkloadError(
+            f"{path}: is {found}, and the mapping reads it as {wanted}; say read: {{format: {found}}}, or "
+            "drop format and records, as the form is recognised by the content"
+        )
+    return wanted
 
 
 def _raw_head(file: Path) -> bytes:

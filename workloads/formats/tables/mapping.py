@@ -57,7 +57,7 @@ UNITS: dict[str, dict[str, tuple[int, int]]] = {
         "gb": (10**9, 2**30),
         "mb": (10**6, 2**30),
     },
-    "MB": {"mb": (1, 1), "gb": (1000, 1)},
+    "MB": {"mb": (1, 1), "gb": (1000, 1), "b": (1, 10**6), "mib": (2**20, 10**6), "gib": (2**30, 10**6)},
     "Mbps": {"mbps": (1, 1), "gbps": (1000, 1)},
 }
 """Allowed units of a file by the schema's unit, as multiplier and divisor."""

@@ -13,20 +13,23 @@ from pydantic import JsonValue
 
 from ray_sim.model.errors import InvalidInputError, UnknownNameError, nearest, problems_text
 from workloads.checks import value_fault
+from workloads.formats.tables.advice import SHOWN
 from workloads.formats.tables.expressions import ExpressionError
 from workloads.formats.tables.mapping import (
     UNITS,
     ColumnMapping,
-    Derived,
     Lookup,
     leaves,
     part_of_name,
 )
 from workloads.formats.tables.times import form_problem, is_instant, is_time_zone
-from workloads.formats.text import TableSource
+from workloads.formats.text import TableSource, collect_text, listed
 from workloads.schema import DEMAND_COLUMNS, Column
 
 _MAX_ENTRY = 2**62
+
+_TRIED = 100
+"""Rows in which a sample value is looked for."""
 
 _PER_ROW = ("job_id", "trace_order")
 
@@ -38,16 +41,27 @@ PER_TASK = tuple(name for name in DEMAND_COLUMNS if name.endswith("_per_task"))
 
 
 def require_fit(
-    mapping: ColumnMapping, problems: Sequence[str], path: Path, sources: Sequence[TableSource]
+    mapping: ColumnMapping,
+    problems: Sequence[str],
+    path: Path,
+    sources: Sequence[TableSource],
+    required: Sequence[str] = (),
 ) -> None:
     """Raise InvalidInputError unless a mapping fits the trace files; names all problems by dotted paths.
 
     Parameters
     ----------
     problems : what is wrong with other entries of the mapping file ``path``
+    required : our columns that each file must give
     """
     found = [*problems, *(mapping.section + each for each in _problems(mapping, sources, not problems))]
     if found:
+        found += [
+            f"columns.{name}: required, and no entry gives it"
+            for name in required
+            if not problems and name not in mapping.constants
+            if not all(name in mapping.named(source) for source in sources)
+        ]
         raise InvalidInputError(problems_text(str(path), found))
 
 
@@ -60,12 +74,7 @@ def _problems(mapping: ColumnMapping, sources: Sequence[TableSource], complete: 
     """
     yield from _column_problems(mapping, sources)
     yield from _name_problems(mapping.file_name, sources)
-    yield from _derived_problems(
-        mapping.derived,
-        {source.path.name: mapping.header(source) for source in sources},
-        mapping.blank_if_missing,
-        [column.name for column in mapping.known.values() if column.is_number],
-    )
+    yield from _derived_problems(mapping, sources)
     yield from _constant_problems(mapping)
     yield from _unit_problems(mapping, sources, complete)
     yield from _task_problems(mapping, sources, complete)
@@ -88,10 +97,7 @@ def _column_problems(mapping: ColumnMapping, sources: Sequence[TableSource]) -> 
     for name, (theirs, *_) in mapping.columns.items():
         if name in mapping.constants:
             yield f"columns.{name}: also a constant; keep one of the two"
-        for source in sources:
-            if mapping.lacks(source, theirs):
-                problem = no_column(source.path.name, theirs, mapping.header(source))
-                yield f"columns.{name}: {problem}{source.other_separator}"
+        yield from _lacking(mapping, sources, f"columns.{name}", theirs)
 
 
 def _constant_problems(mapping: ColumnMapping) -> Iterator[str]:
@@ -145,9 +151,8 @@ def _cell_problems(mapping: ColumnMapping, sources: Sequence[TableSource]) -> It
     for theirs, cell in mapping.cells.items():
         for problem in cell.problems(mapping.time_zone):
             yield f"cells.{theirs}.{problem}"
+        yield from _lacking(mapping, sources, f"cells.{theirs}", theirs)
         for source in sources:
-            if mapping.lacks(source, theirs):
-                yield f"cells.{theirs}: {no_column(source.path.name, theirs, mapping.header(source))}"
             for group in cell.groups if not cell.problems(mapping.time_zone) else ():
                 if group in source.header:
                     named = f"{source.path.name} has a column '{group}'"
@@ -177,10 +182,7 @@ def _where_problems(mapping: ColumnMapping, sources: Sequence[TableSource]) -> I
     for index, condition in enumerate(mapping.where):
         if problem := condition.problem():
             yield f"where[{index}]: {problem}"
-        for source in sources:
-            if mapping.lacks(source, condition.column):
-                problem = no_column(source.path.name, condition.column, mapping.header(source))
-                yield f"where[{index}].column: {problem}"
+        yield from _lacking(mapping, sources, f"where[{index}].column", condition.column)
 
 
 def _time_problems(mapping: ColumnMapping) -> Iterator[str]:
@@ -211,21 +213,10 @@ def _name_problems(file_name: Mapping[str, str], sources: Sequence[TableSource])
                 yield f"file_name.{name}: {source.path.name} has a column of that name; choose another"
 
 
-def _derived_problems(
-    derived: Mapping[str, Derived],
-    known: Mapping[str, Sequence[str]],
-    blank: Sequence[str],
-    numbers: Sequence[str],
-) -> Iterator[str]:
-    """Problems of computed columns, one line each.
-
-    Parameters
-    ----------
-    known : by file name, the columns there are
-    blank : columns that a file may lack
-    numbers : our columns that may be computed
-    """
-    for name, rule in derived.items():
+def _derived_problems(mapping: ColumnMapping, sources: Sequence[TableSource]) -> Iterator[str]:
+    """Problems of computed columns, one line each."""
+    numbers = [column.name for column in mapping.known.values() if column.is_number]
+    for name, rule in mapping.derived.items():
         where = f"derived.{name}"
         if name not in numbers:
             yield f"{where}: only columns of numbers can be computed: {', '.join(numbers)}"
@@ -242,16 +233,28 @@ def _derived_problems(
             for problem in _entry_problems(lookup, zero=operation != "divided_by"):
                 yield f"{where}.{operation}.table.{problem}"
         for key, column in columns:
-            for file, header in known.items():
-                if column not in header and column not in blank:
-                    yield f"{where}.{key}: {no_column(file, column, header)}"
+            yield from _lacking(mapping, sources, f"{where}.{key}", column)
 
 
-def no_column(file: str, name: str, header: Sequence[str]) -> str:
-    """Say that a file has no column of that name, and which are like it."""
+def _lacking(mapping: ColumnMapping, sources: Sequence[TableSource], where: str, name: str) -> Iterator[str]:
+    """Say that files have no column of that name, and which column is like it, with its first value."""
+    lacking = [source for source in sources if mapping.lacks(source, name)]
+    if not lacking:
+        return
+    first, header = lacking[0], mapping.header(lacking[0])
     near = nearest(name, header)
-    hint = f"; did you mean '{near}'? Found" if near else "; found"
-    return f"{file} has no column '{name}'{hint}: {', '.join(header)}"
+    hint = f"; did you mean '{near}'{_first_value(first, near)}? Found" if near else "; found"
+    more = f" (and {len(lacking) - 1} more)" if len(lacking) > 1 else ""
+    found = f"no column '{name}'{hint}: {listed(header)}{first.other_separator}"
+    yield f"{where}: {first.path.name}{more} has {found}"
+
+
+def _first_value(source: TableSource, name: str) -> str:
+    """The first value of a column of a file, in words; empty where its first rows have none."""
+    if name not in source.header:
+        return ""  # made of a pattern or of the file's name
+    cells = collect_text(source.path, source.head(_TRIED).rows({"value": name}))["value"].drop_nulls()
+    return f" (as {cells[0][:SHOWN]!r})" if len(cells) else ""
 
 
 def _entry_problems(lookup: Lookup, zero: bool) -> Iterator[str]:

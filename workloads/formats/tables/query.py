@@ -5,19 +5,19 @@ Called by `table.read` for each file.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import polars as pl
 
-from ray_sim.model.units import MAX_TIME_S, US_PER_S
-from workloads.checks import date_reason, number_reason, reason, text_reason
+from ray_sim.model.units import MAX_TIME_S
+from workloads.checks import date_reason, instants, number_reason, reason, text_reason
 from workloads.formats.tables.cells import Cell, duration_s, excel_dates, plain_number, quantity
 from workloads.formats.tables.expressions import Expression, Input, Quantity, Steps
 from workloads.formats.tables.files import LIST_SEPARATOR
 from workloads.formats.tables.mapping import LEFT_OUT, UNITS, ColumnMapping, part_of_name
 from workloads.formats.tables.times import dates_of, local_dates, with_dates
-from workloads.formats.text import BLANK_WORDS, TableSource
+from workloads.formats.text import BLANK_WORDS, BLANKS, TableSource
 from workloads.schema import Column, gang_tasks
 
 _ALWAYS = ("job_id", "trace_order", "vc")
@@ -124,8 +124,19 @@ def _cell_texts(mapping: ColumnMapping, names: Collection[str]) -> Iterator[pl.E
     """Texts of cells in which absent values are null and words replaced, of columns where there are such."""
     for name in names:
         cell, words = mapping.cell(name), mapping.null_values
-        if words or cell.null_values or cell.values or cell.default is not None:
+        if "*" in name.split("."):
+            usual = [word for word in BLANK_WORDS if word not in cell.values]
+            yield _places(cell, _their(name), usual if words is None else words)
+        elif words or cell.null_values or cell.values or cell.default is not None:
             yield cell.text(_their(name), words).alias(_their_text(name))
+
+
+def _places(cell: Cell, joined: pl.Expr, words: Sequence[str]) -> pl.Expr:
+    """The joined texts of a list without the places that are absent; null where none is left."""
+    stripped = pl.element().str.strip_chars(BLANKS)
+    text = cell.text(pl.when(stripped != "").then(stripped), words)
+    left = joined.str.split(LIST_SEPARATOR).list.eval(text).list.drop_nulls()
+    return pl.when(left.list.len() > 0).then(left.list.join(LIST_SEPARATOR))
 
 
 def _with_blanks(mapping: ColumnMapping, theirs: str) -> pl.Expr:
@@ -169,11 +180,12 @@ def _computable(rows: pl.LazyFrame, mapping: ColumnMapping) -> pl.LazyFrame:
     for label, (each, column) in needed.items():
         latest = None
         cell, text = mapping.cell(each.column), _with_blanks(mapping, each.column)
-        dated = cell.as_ in ("date", "excel_date")
+        dated = cell.has_dates
         kind = pl.lit(int(dated))
         if each.function:
-            number = _of_list(each, mapping, column)
-            kind = pl.lit(0) if each.function == "count" else kind
+            number, latest, kind, local = _of_list(each, mapping, column)
+            named = {"first_s": number, "second_s": latest, "local": local}
+            rows = rows.with_columns(expr.alias(f"{part} of {each.label}") for part, expr in named.items())
         elif dated or cell.as_ is None:
             rows = with_dates(rows, each.column, _dates(mapping, each.column, text), _zone(mapping))
             is_date = pl.col(f"naive of {each.column}").is_not_null()
@@ -222,21 +234,27 @@ def _label(mapping: ColumnMapping, column: Column, each: Input) -> str:
     return f"{each.label} for {column.name}" if in_unit else each.label
 
 
-def _of_list(each: Input, mapping: ColumnMapping, column: Column) -> pl.Expr:
-    """A function of the cells of a list; null where one of them cannot be read."""
+def _of_list(each: Input, mapping: ColumnMapping, column: Column) -> tuple[pl.Expr, ...]:
+    """The parts of a `Quantity`, null where a cell of a list cannot be read, and whether a date is local."""
     cell, element = mapping.cell(each.column), pl.element()
-    if cell.as_ in ("date", "excel_date"):
-        instants = _dates(mapping, each.column, element).struct.field("naive")
-        numbers = instants.dt.epoch("us") / US_PER_S
-    else:
-        numbers = _cell_number(mapping, cell, element, column)
     cells = _their(each.column).str.split(LIST_SEPARATOR)
+    size, local = cells.list.len(), pl.lit(value=False)
     if each.function == "count":
-        return cells.list.len().cast(pl.Float64)
-    read = cells.list.eval(numbers)
-    known = read.list.eval(pl.element().is_not_null()).list.all()
-    value: pl.Expr = getattr(read.list, each.function)()
-    return pl.when(known).then(value)
+        count = size.cast(pl.Float64).fill_null(0)
+        return count, count, pl.lit(0), local
+    read = [_cell_number(mapping, cell, element, column)] * 2
+    if cell.has_dates:
+        date = _dates(mapping, each.column, element).struct
+        local = cells.list.eval(date.field("local")).list.any()
+        found = instants(date.field("naive"), date.field("local"), _zone(mapping))
+        read = [found["first_s"], found["second_s"]]
+    values = (cells.list.eval(numbers).list for numbers in read)
+    joined = (
+        pl.when(value.eval(pl.element().is_not_null()).list.all()).then(getattr(value, each.function)())
+        for value in values
+    )
+    kind = pl.lit(int(cell.has_dates))
+    return *joined, size * kind if each.function == "sum" else kind, local
 
 
 def _cell_number(mapping: ColumnMapping, cell: Cell, text: pl.Expr, column: Column) -> pl.Expr:
@@ -256,7 +274,6 @@ def _computed(
     mapping: ColumnMapping, bounds: Column, expression: Expression
 ) -> tuple[dict[str, pl.Expr], list[pl.Expr]]:
     """Values of a column that an expression computes, and reasons to reject a row for it."""
-    labels = [each.label for each in expression.inputs]
     result, kind = pl.col(f"result of {bounds.name}"), pl.col(f"kind of result of {bounds.name}")
     is_date = (kind == 1).fill_null(value=False)
     unread = _any(
@@ -276,11 +293,13 @@ def _computed(
     present = pl.when(found.is_not_null()).then(pl.lit("computed"))
     computed = {bounds.name: result}
     if bounds.name == "submit_s":
-        dates = [name for name in labels if mapping.cell(name).as_ in (None, "date", "excel_date")]
-        twice = _any(
-            pl.col(f"first_s of {name}") != pl.col(f"second_s of {name}") for name in dates if "(" not in name
-        )
-        local = _any(pl.col(f"local of {name}") for name in dates if "(" not in name)
+        dates = [
+            each.label
+            for each in expression.inputs
+            if each.function or mapping.cell(each.column).as_ in (None, "date", "excel_date")
+        ]
+        twice = _any(pl.col(f"first_s of {name}") != pl.col(f"second_s of {name}") for name in dates)
+        local = _any(pl.col(f"local of {name}") for name in dates)
         computed |= {"dated": is_date, "local": is_date & local, "ambiguous": is_date & twice}
     return computed, [*no_unit, reason(fault, bounds.name), number_reason(bounds, present, found)]
 
@@ -335,7 +354,7 @@ def _submission(
     dated = naive.is_not_null()
     flags = {"dated": dated, "local": dated & local, "ambiguous": first != second}
     why = date_reason(text, naive, first, outside)
-    if cell.as_ in ("date", "excel_date") or cell.time_format or mapping.time_format:
+    if cell.has_dates or mapping.time_format:
         return {"submit_s": first, **flags}, [why]
     seconds, _ = _number(mapping, bounds, theirs, text)
     why = pl.when(dated).then(why).otherwise(number_reason(bounds, text, seconds))

@@ -23,7 +23,7 @@ from workloads.formats.tables.mapping import ColumnMapping, Join, parse_mapping
 from workloads.formats.tables.mapping_faults import require_fit
 from workloads.formats.tables.nodes import read_nodes
 from workloads.formats.tables.query import rows_of
-from workloads.formats.text import TableSource, collect_text, read_rows, reject_frame
+from workloads.formats.text import TableSource, collect_text, listed, read_rows, reject_frame
 from workloads.progress import Meter
 from workloads.rows import DUPLICATE_JOB, DuplicateRule, Replaced, keep_best, repeats
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
@@ -150,7 +150,7 @@ def _opened(
         sources = _joined(sources, mapping.join)
     mapping = mapping.fitted(sources)
     if file is not None or options.time_zone is not None:
-        require_fit(mapping, problems, file or Path("--time-zone"), sources)
+        require_fit(mapping, problems, file or Path("--time-zone"), sources, REQUIRED)
     if nodes and of_nodes is not None:
         require_fit(of_nodes.fitted(nodes), (), file or Path(), nodes)
     return mapping, sources, nodes
@@ -198,7 +198,7 @@ def _require(source: TableSource, mapping: ColumnMapping) -> None:
     if missing := [name for name in REQUIRED if name not in have]:
         raise InvalidWorkloadError(
             f"{source.path}: required columns missing: {', '.join(missing)};"
-            f" found: {', '.join(source.header)}"
+            f" found: {listed(source.header)}"
             f"{source.other_separator or '; name theirs under `columns` in a mapping file (--map)'}"
         )
 
@@ -304,7 +304,7 @@ OPTIONS = frozenset({"mapping", "rebase", "time_zone", "cluster"})
 
 FORMAT = TraceFormat(
     name="csv",
-    version="3",
+    version="4",
     source="any",
     files="a table (CSV, JSON, Parquet), or its parts; --map where its columns have other names",
     page="docs/workloads.md#format-csv",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial, reduce
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -48,8 +49,8 @@ class Outcome(NamedTuple):
     reasons: frozenset[str] = frozenset()
 
 
-def naive_outcomes(rows: Sequence[Mapping[str, str]], mapping: Mapping[str, Any]) -> list[Outcome]:
-    """What becomes of each row of a table."""
+def naive_outcomes(rows: Sequence[Mapping[str, Any]], mapping: Mapping[str, Any]) -> list[Outcome]:
+    """What becomes of each row of a table; the cell of a column with a star is a list of texts."""
     outcomes = [_Row(row, mapping).outcome(number) for number, row in enumerate(rows)]
     best: dict[object, int] = {}
     for number, (job, *_) in enumerate(outcomes):
@@ -69,8 +70,11 @@ def _is_better(how: str, new: Mapping[str, Any], old: Mapping[str, Any]) -> bool
 class _Row:
     """A row of the table, and what the mapping says of it."""
 
-    def __init__(self, row: Mapping[str, str], mapping: Mapping[str, Any]) -> None:
-        self.row: dict[str, str | None] = {column: text.strip(" \t") or None for column, text in row.items()}
+    def __init__(self, row: Mapping[str, Any], mapping: Mapping[str, Any]) -> None:
+        self.lists = {column: texts for column, texts in row.items() if isinstance(texts, list)}
+        self.row: dict[str, str | None] = {
+            column: text.strip(" \t") or None for column, text in row.items() if isinstance(text, str)
+        }
         self.columns, self.derived, self.units = mapping["columns"], mapping["derived"], mapping["units"]
         self.cells, self.mapping = mapping["cells"], mapping
         for column, cell in self.cells.items():
@@ -90,7 +94,12 @@ class _Row:
         reasons = set()
         for ours in [*self.columns, *self.derived]:
             try:
-                job[ours] = self.computed(ours) if ours in self.derived else self.mapped(ours)
+                if ours not in self.derived:
+                    job[ours] = self.mapped(ours, self.columns[ours])
+                elif isinstance(self.derived[ours], str):
+                    job[ours] = self.computed(ours)
+                else:
+                    job[ours] = self.looked_up(ours)
             except RejectedError as error:
                 reasons.add(f"{error}_{ours}")
         job = {ours: value for ours, value in job.items() if value is not None}
@@ -101,8 +110,7 @@ class _Row:
         reasons |= {f"{fault}_{ours}" for ours, value in job.items() if (fault := _fault(ours, value))}
         return Outcome({} if reasons else job, None, frozenset(reasons))
 
-    def mapped(self, ours: str) -> str | float | None:
-        theirs = self.columns[ours]
+    def mapped(self, ours: str, theirs: str) -> str | float | None:
         text = self.text(theirs, BLANK_WORDS if BY_NAME[ours].null else ())
         if text is None or not BY_NAME[ours].is_number:
             return text
@@ -111,22 +119,56 @@ class _Row:
     def computed(self, ours: str) -> float | None:
         """Value of an expression, in which the columns' names are in backticks."""
         text, unit = self.derived[ours], self.unit(ours)
-        cells: dict[str, Value | None] = {}
+        cells: dict[str, Any] = {}
         for at, name in enumerate(re.findall(r"`([^`]*)`", text)):
-            text = text.replace(f"`{name}`", f"c{at}")
+            text = text.replace(f"`{name}`", f"c{at}", 1)
+            if "*" in name:
+                there = [
+                    self.replaced(place.strip(" \t") or None, name, BLANK_WORDS) for place in self.lists[name]
+                ]
+                counted = f"count(c{at})" in text
+                cells[f"c{at}"] = [
+                    _number(0) if counted else self.operand(place, name, ours) for place in there if place
+                ]
+                continue
             cell = self.text(name, BLANK_WORDS)
-            value = None if cell is None else self.value(cell, name, ours, dated=True)
-            if value and not math.isfinite(value.first):
-                raise RejectedError("invalid")
-            cells[f"c{at}"] = value if value is None or value.dates else _number(value.first / unit)
+            cells[f"c{at}"] = None if cell is None else self.operand(cell, name, ours)
         result = _evaluated(ast.parse(text, mode="eval").body, cells)
         if result and result.dates and (ours != "submit_s" or result.dates != 1):
             raise RejectedError("mixed")
         return None if result is None else result.first * (1 if result.dates else unit)
 
+    def looked_up(self, ours: str) -> float | None:
+        """Value of a column and an entry of a table."""
+        rule = self.derived[ours]
+        (how, lookup) = next((key, rule[key]) for key in ("times", "divided_by", "plus") if key in rule)
+        entry = lookup["table"]
+        for by in lookup["by"]:
+            entry = entry.get(self.text(by, ())) if isinstance(entry, dict) else None
+        if entry is None:
+            raise RejectedError("no_entry")
+        number = self.mapped(ours, rule["column"])
+        if number is None:
+            return None
+        ways = {"times": operator.mul, "divided_by": operator.truediv, "plus": operator.add}
+        return float(ways[how](number, entry))
+
+    def operand(self, text: str, theirs: str, ours: str) -> Value:
+        """A cell in an expression; a place of a list is a date only where the entry says it."""
+        cell = self.cells.get(theirs, {})
+        dated = theirs in self.row or cell.get("as") == "date" or "time_format" in cell
+        value = self.value(text, theirs, ours, dated=dated)
+        if not math.isfinite(value.first):
+            raise RejectedError("invalid")
+        return value if value.dates else _number(value.first / self.unit(ours))
+
     def text(self, theirs: str, words: Sequence[str]) -> str | None:
         """A cell with absent words, values and default applied."""
-        cell, text = self.cells.get(theirs, {}), self.row[theirs]
+        return self.replaced(self.row[theirs], theirs, words)
+
+    def replaced(self, text: str | None, theirs: str, words: Sequence[str]) -> str | None:
+        """A text of a cell or place with absent words, values and default applied."""
+        cell = self.cells.get(theirs, {})
         values = cell.get("values", {})
         usual = BLANK_WORDS if "default" in cell or "*" in values else words
         absent = cell.get("null_values", set(usual) - set(values))
@@ -141,16 +183,35 @@ class _Row:
 
     def value(self, text: str, theirs: str, ours: str, *, dated: bool) -> Value:
         """A cell as a number, converted from its unit, or as a date."""
-        if kind := self.cells.get(theirs, {}).get("as"):
+        cell = self.cells.get(theirs, {})
+        kind, form = cell.get("as"), cell.get("time_format", self.mapping["time_format"])
+        if kind == "excel_date":
+            return self.instant(self.excel(text), ours)
+        if form and dated:
+            try:
+                return self.instant(datetime.strptime(text, form), ours)
+            except ValueError:
+                if "time_format" in cell or ours not in self.derived:
+                    raise RejectedError("invalid") from None
+        if kind and kind != "date":
             return _number((self.duration if kind == "duration" else self.quantity)(text, ours))
         if text == "true" and (ours in self.derived or BY_NAME[ours].unit != "s"):
             text = "1"
-        if re.fullmatch(NUMBER, text):
+        if re.fullmatch(NUMBER, text) and kind != "date":
             return _number(float(text) * self.unit(ours))
         try:
-            local = datetime.fromisoformat(text.replace(" +", "+") if dated else "")
+            local = datetime.fromisoformat(text.replace(" +", "+") if dated and not form else "")
         except ValueError:
             raise RejectedError("invalid") from None
+        return self.instant(local, ours)
+
+    def excel(self, text: str) -> datetime:
+        """A day number of Excel, to the millisecond."""
+        if not re.fullmatch(NUMBER, text) or not 25_569 <= float(text) <= 25_569 + 2**16:
+            raise RejectedError("invalid")
+        return datetime(1970, 1, 1) + timedelta(milliseconds=round((float(text) - 25_569) * 86_400_000))
+
+    def instant(self, local: datetime, ours: str) -> Value:
         zone = ZoneInfo(self.mapping["time_zone"])
         first, second = (local.replace(tzinfo=local.tzinfo or zone, fold=fold) for fold in (0, 1))
         if not local.tzinfo and first.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != local:
@@ -191,24 +252,31 @@ def _number(number: float) -> Value:
     return Value(number, number, 0)
 
 
-def _evaluated(node: ast.expr, cells: Mapping[str, Value | None]) -> Value | None:
+def _evaluated(node: ast.expr, cells: Mapping[str, Any]) -> Value | None:
     if isinstance(node, ast.Constant):
         return _number(float(str(node.value)))
     if isinstance(node, ast.Name):
-        return cells[node.id]
+        cell: Value | None = cells[node.id]
+        return cell
     if isinstance(node, ast.BinOp):
         return _operation(type(node.op), _evaluated(node.left, cells), _evaluated(node.right, cells))
     assert isinstance(node, ast.Call)
     function = ast.unparse(node.func)
-    values = [_evaluated(each, cells) for each in node.args]
+    first = node.args[0]
+    lists = [cells[first.id]] if isinstance(first, ast.Name) and isinstance(cells[first.id], list) else []
+    values: list[Value | None]
+    values = lists[0] if lists else [_evaluated(each, cells) for each in node.args]
     known = [value for value in values if value is not None]
     if function == "count":
         return _number(len(known))
-    if function == "sum":
+    if function == "sum" and values:
         return reduce(partial(_operation, ast.Add), values)
     if not known or function == "first":
         return known[0] if known else None
-    best = max(known) if function == "max" else min(known)
+    if any(math.isnan(each.first) for each in known):
+        best = _number(math.nan)
+    else:
+        best = max(known) if function == "max" else min(known)
     return best if len({each.dates for each in known}) == 1 else best._replace(dates=math.nan)
 
 
@@ -222,6 +290,8 @@ def _operation(sign: type[ast.operator], a: Value | None, b: Value | None) -> Va
     else:
         product = a.first * b.first if sign is ast.Mult else a.first / b.first if b.first else math.nan
         return Value(product, product, math.nan if a.dates or b.dates else 0)
+    if math.isinf(result.first):
+        result = result._replace(first=math.nan, second=math.nan)
     late = result.dates == 0 != a.dates and result.first < 0 <= result.second
     return result._replace(first=result.second) if late else result
 

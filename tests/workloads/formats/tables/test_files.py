@@ -122,6 +122,45 @@ def test_other_files_are_refused_with_what_they_are(
     assert str(path) in str(error.value)
 
 
+LINES = '{"id": 1, "begin": 5}\n{"id": 2, "begin": 6}\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "read", "told"),
+    [
+        (LINES, "format: json", r"is json-lines, and .* as json; say read: \{format: json-lines\}"),
+        (LINES, "records: items", "is json-lines, and .* drop format and records"),
+        (LINES, "format: csv", "is json-lines, and the mapping reads it as csv"),
+        (LINES, "format: parquet", "is json-lines, and the mapping reads it as parquet"),
+        (LINES, "{format: json-lines, records: items}", "read.records: is the key of a list"),
+        ('[{"id": 1}]', "format: json-lines", "is json, and the mapping reads it as json-lines"),
+        ('[\n {"id": 1}]', "format: csv", "is json, and the mapping reads it as csv"),
+        ("id,begin\n1,5\n", "format: json", "is csv, and the mapping reads it as json"),
+        ("id,begin\n1,5\n", "records: items", "is csv, and the mapping reads it as json"),
+        ("PAR1", "format: csv", "is parquet, and the mapping reads it as csv"),
+        ('{"jobs": [{"id": 1}]}', "format: json", r"as in read: \{records: jobs\}"),
+        ('{"jobs": [{"id": 1}]}', "records: items", "no key 'items'; lists and objects are under: jobs"),
+        ('{\n"jobs": [{"id": 1}]}\n{\n"jobs": [{"id": 2}]}', "records: jobs", "are these several files"),
+        ('{"jobs": [{"id": 1}], "kind": ', "records: jobs", "line 1"),
+    ],
+)  # fmt: skip
+def test_a_form_that_the_file_does_not_have_is_named(
+    tmp_path: Path, content: str, read: str, told: str
+) -> None:
+    (tmp_path / "jobs.data").write_text(content)
+    with pytest.raises(InvalidInputError, match=told):
+        converted(tmp_path / "jobs.data", f"read: {read if read[0] == '{' else f'{{{read}}}'}")
+
+
+def test_records_of_several_lines_and_a_list_before_other_keys_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.data"
+    records = [{"job_id": name, "submit_s": 1, "duration_s": 2, "num_gpus": 3} for name in "ab"]
+    path.write_text("\n".join(json.dumps(record, indent=1) for record in records))
+    assert [row[0] for row in converted(path, "read: {format: json-lines}")[1]] == ["a", "b"]
+    path.write_text(json.dumps({"kind": {"a": [1]}, "jobs": records, "end": {"x": [{}]}}))
+    assert [row[0] for row in converted(path, "read: {records: jobs}")[1]] == ["a", "b"]
+
+
 def test_paths_of_nested_records_are_dotted_and_lists_are_summed(tmp_path: Path) -> None:
     record = {
         "meta": {"name": "a", "labels": [{"type": "Team", "value": "x"}]},

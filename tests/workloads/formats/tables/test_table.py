@@ -343,7 +343,7 @@ time_format: 3
         ("a: &a [x]\nb: *a", "aliases are not allowed"),
         (
             "columns: {submit_s: submit}",
-            "has no column 'submit'; did you mean 'submit_s'? Found: submit_s, dur",
+            "has no column 'submit'; did you mean 'submit_s' (as '10')? Found: submit_s, dur",
         ),
         ("units: {duration: s}", "Did you mean 'duration_s'?"),
         (
@@ -500,3 +500,22 @@ def test_patterns_of_patterns_of_patterns(order: str, trace: Trace) -> None:
 )
 def test_patterns_that_cannot_be_are_named(cells: str, problem: str, trace: Trace) -> None:
     assert problem in "\n".join(problems(trace, f"cells:\n  {cells}\n", f"{JOB},t,user\n0,1,1,a,b\n"))
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("end - num_gpus", "with end '2024-01-01', num_gpus '1' in line 2 of trace.csv: dates and numbers"),
+        ("max(none)", "with none blank in line 2 of trace.csv: give a value for blank cells by first"),
+        ("first(end, `end`) / 0", "with end '2024-01-01' in line 2 of trace.csv: "),
+        ("none + line", "with none blank, line 'x' in line 2 of trace.csv: correct the expression"),
+    ],
+)
+def test_where_no_row_is_kept_for_a_computed_column_its_cells_are_shown(
+    trace: Trace, tmp_path: Path, expression: str, told: str
+) -> None:
+    path = trace("submit_s,num_gpus,end,none,line\n5,1,2024-01-01,,x\n")
+    (tmp_path / "map.yaml").write_text(f"derived: {{duration_s: '{expression}'}}")
+    with pytest.raises(InvalidWorkloadError) as error:
+        converted(path, (tmp_path / "map.yaml").read_text())
+    assert f"duration_s is {expression}, {told}" in str(error.value)

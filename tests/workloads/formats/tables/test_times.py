@@ -375,3 +375,36 @@ def test_a_table_that_csv_and_datetime_read_is_read_alike(trace: Trace) -> None:
             expected.append((str(row), seconds(time if time.tzinfo else time.replace(tzinfo=UTC))))
     frame = read_frame(report.out).sort("trace_order")
     assert frame.select("job_id", "submit_s").rows() == expected
+
+
+@pytest.mark.parametrize(
+    ("mapping", "cells", "expected"),
+    [
+        # Numbers among dates are in the unit of `units`, and count from 1970 as the dates do.
+        ("units: {submit_s: min}", ["1970-01-01T00:10Z", "20"], [600, 1200]),
+        ("{columns: {submit_s: at}, units: {submit_s: min}}", ["1970-01-01T00:10", "20"], [600, 1200]),
+        ("{derived: {submit_s: at + 1}, units: {submit_s: min}}", ["1970-01-01T00:10", "20"], [601, 1260]),
+        # By time_format submit_s has dates only; in an expression what has not the form is a number.
+        ("{columns: {submit_s: at}, time_format: '%d.%m.%Y %H:%M'}", ["01.01.1970 00:10", "20"], [600, None]),
+        ("{derived: {submit_s: at + 1}, time_format: '%d.%m.%Y'}", ["02.01.1970", "20"], [86401, 21]),
+        ("{derived: {submit_s: at}, time_format: '%d.%m.%Y %H:%M'}", ["1970-01-01T00:10", "20"], [None, 20]),
+        ("{derived: {submit_s: at}, cells: {at: {time_format: '%Y%m%d'}}}", ["19700102", "2"], [86400, None]),
+        # A skipped time and a date out of range are unread; an absurd or negative operand is a number.
+        ("{derived: {submit_s: at + 1}, time_zone: Europe/Berlin}", ["2023-03-26T02:30", "20"], [None, 21]),
+        ("{derived: {submit_s: 'max(at, 1)'}}", ["9999-01-01", "-7", "1e300"], [None, 1, None]),
+        ("{derived: {submit_s: at / 1e300}}", ["1e300", "0"], [1, 0]),
+    ],
+)  # fmt: skip
+def test_numbers_and_dates_of_one_column(
+    trace: Trace, mapping: str, cells: list[str], expected: list[float | None]
+) -> None:
+    rows = "".join(f"{row},{cell},60,1\n" for row, cell in enumerate(cells))
+    path = trace(
+        f"job_id,{'at' if ' at' in mapping or '(at' in mapping else 'submit_s'},duration_s,num_gpus\n{rows}"
+    )
+    file, out = path.with_name("map.yaml"), path.with_name("w.parquet")
+    file.write_text(mapping)
+    report = convert("csv", [path], out, options=ConvertOptions(mapping=file))
+    found = dict(read_frame(out).select("job_id", "submit_s").iter_rows())
+    assert [found.get(str(row)) for row in range(len(cells))] == expected
+    assert sum(report.rejected.values()) == expected.count(None)
