@@ -402,9 +402,7 @@ def test_numbers_and_dates_of_one_column(
     path = trace(
         f"job_id,{'at' if ' at' in mapping or '(at' in mapping else 'submit_s'},duration_s,num_gpus\n{rows}"
     )
-    file, out = path.with_name("map.yaml"), path.with_name("w.parquet")
-    file.write_text(mapping)
-    report = convert("csv", [path], out, options=ConvertOptions(mapping=file))
-    found = dict(read_frame(out).select("job_id", "submit_s").iter_rows())
+    report, frame = of_table(path, mapping)
+    found = dict(frame.select("job_id", "submit_s").iter_rows())
     assert [found.get(str(row)) for row in range(len(cells))] == expected
     assert sum(report.rejected.values()) == expected.count(None)
