@@ -153,6 +153,7 @@ def _expand(content: object, source: str, inputs: HashedInputs) -> tuple[SweepFi
         else [_Placed("trim", None)],
         policies=_entries(raw, "policies", _policy, problems),
     )
+    problems += _repeated_labels(axes.policies)
     for cluster, world in itertools.product(axes.clusters, axes.worlds):
         _collect(problems, "world.availability", partial(inputs.servers, cluster.value, world.value))
         for policy in axes.policies:
@@ -208,6 +209,7 @@ def _combine(axes: _Axes, shape: SweepFile, inputs: HashedInputs) -> Iterator[Co
             cluster=cluster.value,
             policy=policy.value.name,
             params=policy.value.params,
+            label=policy.value.label,
             world={**world.value, **policy.value.world},
             partition=partition,
             trim=trim.value,
@@ -260,6 +262,20 @@ def _rehearse(axes: _Axes, shape: SweepFile, inputs: HashedInputs, problems: lis
                 )
                 place = f"{policy.place} with {where}"
                 _collect(problems, place, partial(rehearsal.set_up, scenario, facts))
+
+
+def _repeated_labels(policies: Iterable[_Placed[PolicySpec]]) -> Iterator[str]:
+    """Yield a problem for each label that another policy has as its label or name."""
+    named: dict[str, PolicySpec] = {}
+    for policy in policies:
+        spec = policy.value
+        name = spec.label or spec.configuration
+        other = named.setdefault(name, spec)
+        if other is not spec and (spec.label or other.label):
+            yield (
+                f"{policy.place}.label: '{name}' names {other.configuration} and {spec.configuration}; "
+                "give each policy another label"
+            )
 
 
 def _by_own_world(
