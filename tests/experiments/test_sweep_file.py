@@ -292,6 +292,14 @@ def test_a_policy_that_does_not_go_with_the_jobs_or_the_world_is_refused_with_it
         "  policies[2] with workloads[0]: policy chunk_fifo is for chunked jobs, but truth=rigid has rigid "
         "jobs: set -w truth=a_online, or choose a policy for rigid jobs",
     ]
+    every = {"path": "week.parquet", "load_scale": [1.0, 2.0]}
+    again = _problems(
+        workloads=["week.parquet", every], world={"restart_cost_s": [0, 5]}, policies=["optimus"]
+    )
+    assert again[0] == "sweep.yaml: 1 problem"
+    assert again[1].startswith(
+        "  policies[0] with workloads[0], restart_cost_s=0 and 3 others: policy optimus"
+    )
     elastic = {"path": "week.parquet", "enrich": "pd_ors"}
     trained = {"truth": "placement", "horizon_s": 72000}
     assert _problems(workloads=[elastic], world=trained, policies=["drf", "oasis"])[1:] == [
