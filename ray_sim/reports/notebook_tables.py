@@ -30,6 +30,14 @@ def page_table_html(title: str, table: Table) -> str:
     return table_html(title, table.columns, rows, table.note)
 
 
+def page_table_text(title: str, table: Table) -> str:
+    """A table of a page in aligned lines, for consoles."""
+    rows = [list(table.columns), *([cell.text for cell in row] for row in table.rows)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return "\n".join(filter(None, [title, *lines, table.note]))
+
+
 def means_table(means: pl.DataFrame) -> Table:
     """The most important columns of a sweep table; the best of each is marked in one place of equal seeds."""
     if means.is_empty():
