@@ -22,7 +22,9 @@ def new_policy(
     name: Annotated[str, Argument(metavar="NAME", help="Module of the policy, such as my_policy.")],
     level: Annotated[
         int,
-        Option(min=1, max=3, help="1: a priority order; 2: a queue; 3: preemption and placements of its own."),
+        Option(
+            min=1, max=3, help="1: a priority order; 2: a queue; 3: preemption and placements of its own."
+        ),
     ] = 2,
     json_output: Json = False,
 ) -> None:
@@ -35,7 +37,9 @@ def new_policy(
         with path.open("x") as file:
             file.write(policy)
     except OSError as error:
-        raise InvalidInputError(f"{path}: cannot be written: {error.strerror}; choose another NAME") from error
+        raise InvalidInputError(
+            f"{path}: cannot be written: {error.strerror}; choose another NAME"
+        ) from error
     ref = f"{name}:{_class_name(name)}"
     facts = {"file": str(path), "policy": ref, "check": f"ray-sim check-policy {ref}"}
     if json_output:

@@ -47,7 +47,8 @@ BUILT_IN: Mapping[str, str] = {
 OTHER_NAMES = {
     **dict.fromkeys(("tiresias", "2das", "dlas"), "las"),
     **dict.fromkeys(("fcfs", "backfill"), "fifo"),
-    "spt": "sjf", "srpt": "srtf",
+    "spt": "sjf",
+    "srpt": "srtf",
 }
 """Policies by other names that papers give them; errors suggest them."""
 

@@ -22,7 +22,7 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.parameters import resolve
 from ray_sim.model.result import Summary
-from ray_sim.reports.tables import summary_rows
+from ray_sim.reports.tables import in_human_units, summary_rows
 from workloads.describe import tally_rows
 from workloads.progress import Progress, silent
 from workloads.realisation import Tally
@@ -155,7 +155,7 @@ class StoredRun:
         return [
             *((name, self.manifest[name]) for name in shown if self.manifest.get(name) not in (None, {})),
             *tally_rows(tally),
-            *summary_rows(self.summary),
+            *in_human_units(summary_rows(self.summary)),
         ]
 
 
