@@ -330,7 +330,7 @@ def _utility_rows(summary: Summary) -> Rows:
     found, rows = summary.utility_certificate, _known(("utility", summary.utility))
     if found is None:
         return rows
-    rows += [("upper bound on utility", found.bound), ("gap to that bound", found.gap)]
+    rows += [("upper bound on utility", found.bound), ("gap: bound / utility - 1", found.gap)]
     hopeless = ("jobs that could not complete, even alone", found.hopeless or None)
     rows += _known(hopeless, ("no utility bound by linear programme", found.no_u3))
     if found.optimum is not None:
