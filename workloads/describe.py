@@ -147,7 +147,7 @@ class WorkloadDescription:
 
     def _first_text(self) -> str:
         """Instant of the first submission: a date, with its second, where the trace has dates."""
-        text = instant(self.first_submit_s, self.provenance and self.provenance.epoch_utc)
+        text = instant(self.first_submit_s, None if self.provenance is None else self.provenance.epoch_utc)
         return text if text.startswith("second") else f"{text} (second {self.first_submit_s:,.15g})"
 
     def short_rows(self) -> list[tuple[str, str]]:

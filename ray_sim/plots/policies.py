@@ -68,8 +68,8 @@ def means(results: Results, ax: Axes | None = None, *, metric: str = JCT) -> Axe
         ax.tick_params("x", rotation=90)
     ax.set_xlim(-0.5, len(values) - 0.5)
     ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
-    sample, _, statistic = metric.rpartition(".")
-    title = f"{statistic} {_SAMPLES[sample]}" if sample in _SAMPLES else metric
+    name, _, statistic = metric.rpartition(".")
+    title = f"{statistic} {_SAMPLES[name]}" if name in _SAMPLES else metric
     ax.set_ylabel(f"{title}, {unit}" if unit else title)
     return ax
 

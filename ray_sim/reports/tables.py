@@ -316,7 +316,10 @@ def _certificate_rows(found: JctCertificate) -> Rows:
         ("lower bound on mean JCT s", found.bound_s),
         ("gap: mean JCT / bound - 1", found.gap),
         *_known(
-            ("the largest bound", found.binding_text if found.binding is not None else None),
+            (
+                "the largest bound",
+                None if found.binding is None else f"{found.binding_text}, see docs/certificates.md",
+            ),
             ("the bound assumes speed 1, the run had", found.speed_up),
             ("the bound ignores queueing", found.only_b1 if found.lp_s is None else None),
             ("no bound by linear programme", found.no_lp),

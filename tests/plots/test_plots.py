@@ -93,7 +93,9 @@ def test_names_overlap_neither_each_other_nor_the_curves(length: int, pyplot: No
     runs = {f"{letter}" * length: three_jobs() for letter in "abcdef"}
     for draw in (plots.means, plots.cdf):
         ax = draw(runs)
-        ax.figure.draw_without_rendering()
+        figure = ax.get_figure(root=True)
+        assert figure is not None
+        figure.draw_without_rendering()
         names = [text.get_window_extent() for text in ax.get_xticklabels()] if draw is plots.means else []
         assert not any(one.overlaps(other) for one, other in pairwise(names))
         legend = ax.get_legend()
