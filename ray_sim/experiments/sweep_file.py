@@ -278,16 +278,12 @@ def _rehearse(axes: _Axes, shape: SweepFile, inputs: HashedInputs, problems: lis
 
 def _repeated_labels(policies: Iterable[_Placed[PolicySpec]]) -> Iterator[str]:
     """Yield a problem for each label that another policy has as its label or name."""
-    named: dict[str, PolicySpec] = {}
+    named: dict[str, str] = {}
     for policy in policies:
-        spec = policy.value
-        name = spec.label or spec.configuration
-        other = named.setdefault(name, spec)
-        if other is not spec and (spec.label or other.label):
-            yield (
-                f"{policy.place}.label: '{name}' names {other.configuration} and {spec.configuration}; "
-                "give each policy another label"
-            )
+        ours = policy.value.configuration
+        name = policy.value.label or ours
+        if (other := named.setdefault(name, ours)) != ours:
+            yield f"{policy.place}.label: '{name}' names {other} and {ours}; give each policy another label"
 
 
 def _by_own_world(

@@ -13,6 +13,7 @@ from ray_sim.model.distribution import Distribution
 from ray_sim.model.figures import FIGURES, KindFigures, all_figures
 from ray_sim.model.html import facts_html
 from ray_sim.model.readable import duration, number
+from ray_sim.model.text import shown
 
 FiguresT = TypeVar("FiguresT", bound=KindFigures)
 
@@ -290,7 +291,7 @@ class RunResult:
 
     def __repr__(self) -> str:
         """Outcome of the run in lines, for consoles."""
-        return "\n".join(f"{label:<28}  {text}" for label, text in self._facts())
+        return "\n".join(f"{shown(label):<28}  {text}" for label, text in self._facts())
 
     def _facts(self) -> list[tuple[str, str]]:
         summary = self.summary

@@ -8,6 +8,7 @@ import polars as pl
 
 from ray_sim.model.html import table_html
 from ray_sim.model.readable import duration, number
+from ray_sim.model.text import shown
 from ray_sim.reports.breakdown import Breakdown, JobComparison
 from ray_sim.reports.compare import GroupComparison, in_seconds
 from ray_sim.reports.page import Cell, Table, frame_table, number_cell
@@ -35,7 +36,7 @@ def page_table_text(title: str, table: Table) -> str:
     rows = [list(table.columns), *([cell.text for cell in row] for row in table.rows)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-    return "\n".join(filter(None, [title, *lines, table.note]))
+    return shown("\n".join(filter(None, [title, *lines, table.note])), lines=True)
 
 
 def means_table(means: pl.DataFrame) -> Table:
@@ -44,11 +45,11 @@ def means_table(means: pl.DataFrame) -> Table:
         return Table((), ())
     places = [key for key in KEYS if key != "policy" and means[key].n_unique() > 1]
     headings = {name: text.removesuffix(" s") for name, text in sweep_headings(means).items()}
-    shown = {name: text for name, text in headings.items() if name in _MEANS}
+    columns = {name: text for name, text in headings.items() if name in _MEANS}
     unequal = means["seeds"].n_unique() > 1
     best = (lambda _: None) if places or unequal else best_value
     return frame_table(
-        means, {**{key: key for key in (*places, "policy")}, **shown}, best, durations=DURATIONS
+        means, {**{key: key for key in (*places, "policy")}, **columns}, best, durations=DURATIONS
     )
 
 
