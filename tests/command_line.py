@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +35,14 @@ def complaint(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 2) -> 
 def environment(**changed: str) -> dict[str, str]:
     """Environment of a process, wherever it works, that imports this source."""
     return {**os.environ, "PYTHONPATH": str(REPOSITORY), **changed}
+
+
+def python(*arguments: str, cwd: Path | None = None, **changed: str) -> str:
+    """What Python prints in a process of its own that ends well, with these variables changed."""
+    command, variables = [sys.executable, *arguments], os.environ | changed
+    ended = subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
 
 
 def process(*argv: str, code: int = 0, **changed: str) -> subprocess.CompletedProcess[str]:

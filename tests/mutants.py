@@ -2,9 +2,11 @@
 
     python -m tests.mutants --seed 1 --count 10
 
-The nearest tests of ray_sim/a/b.py are tests/a/test_b.py, else those of the folder tests/a, else of the
-folder above it. Each fault is one change of `CHANGES` at a place drawn from all files, in a copy of the
-tree; it is killed if a test fails or hangs. Not in CI: a run takes minutes.
+The nearest tests of ray_sim/a/b.py are tests/a/test_b.py and the tests below tests/a that import it; else
+those of the modules through which it is reached, and then those of tests/a, or of the folder above it.
+Each fault is one change of `CHANGES` at a place drawn from all files, in a copy of the tree. It is killed if
+a test fails or hangs within `LIMIT_CPU_S`. Bounds in annotations are places too: pydantic and typer apply
+them. Not in CI: a run takes minutes.
 """
 
 from __future__ import annotations
@@ -13,15 +15,19 @@ import argparse
 import ast
 import os
 import random
+import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.size import ROOT, tracked
+from tests.size import ROOT, imported_by, tracked
 
 FOLDERS = ("ray_sim", "workloads")
 CHANGES: dict[type[ast.AST], str] = {
@@ -39,7 +45,10 @@ CHANGES: dict[type[ast.AST], str] = {
 }
 """Text in place of an operator; a `not` goes, and a whole number grows by one."""
 
-HANGS_AFTER_S = 300
+LIMIT_CPU_S = 30
+"""Of processor time, since wall time depends on what else the machine does."""
+HANGS = "hang"
+NO_TESTS = 5
 QUICK = "not slow and not long and not ray and not docs"
 
 
@@ -92,38 +101,78 @@ def mutants_of(file: str) -> Iterator[Mutant]:
                 )
 
 
+def mirrored(file: str) -> str:
+    """Where the tests of a file of the product stand, if it has any of its own."""
+    inside = Path(file.removeprefix("ray_sim/"))
+    return str(Path("tests", inside.parent, f"test_{inside.stem}.py"))
+
+
+@cache
+def importers(folder: str) -> dict[str, set[str]]:
+    """For each module that files of the folder import: these files."""
+    found: dict[str, set[str]] = {}
+    for name in tracked(f"{folder}/*.py"):
+        for module in imported_by(ast.parse((ROOT / name).read_text())):
+            found.setdefault(module, set()).add(name)
+    return found
+
+
+def importing(file: str, *folders: str) -> set[str]:
+    """Files of these folders that import a file."""
+    module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return {name for folder in folders for name in importers(folder).get(module, ())}
+
+
 def nearest_tests(file: str) -> list[str]:
-    """Test files of the same name, else those of the nearest folder that has any."""
-    inside = Path(*Path(file).parts[1:]) if file.startswith("ray_sim/") else Path(file)
-    tests = tracked("tests/*.py")
-    named = f"test_{inside.stem}.py"
-    same = [name for name in tests if Path(name) == Path("tests", inside.parent, named)]
-    same = same or [name for name in tests if Path(name).name == named]
-    folder = inside.parent
-    while not same:
-        same = [name for name in tests if Path(name).parent == Path("tests", folder) and "/test_" in name]
-        folder = folder.parent
-    return same
+    """Test files of the same name or that import the file; else of what imports it, then of its folder."""
+    home = Path(mirrored(file))
+    using = importing(file, "tests")
+    tests = {name for name in using if home.parent in Path(name).parents and "/test_" in name}
+    ring, seen = {file}, {file}
+    while ring and not (tests := tests | {name for name in map(mirrored, ring) if (ROOT / name).is_file()}):
+        ring = {name for each in ring for name in importing(each, *FOLDERS)} - seen
+        seen |= ring
+    above = set(home.parents)
+    shared = {name: len(above & set(Path(name).parents)) for name in tests}
+    found = sorted(tests, key=lambda name: (Path(name) != home, -shared[name], name))
+    if str(home) in tests:
+        return found
+    beside: list[str] = []
+    for folder in list(home.parents)[: -2 if found else None]:  # tests/ itself only for want of others
+        beside = beside or [name for name in tracked(f"{folder}/test_*.py") if Path(name).parent == folder]
+    return [*found, *(name for name in beside if name not in found)]
 
 
-def is_killed(mutant: Mutant, tree: Path) -> bool:
-    """Whether a quick test near the file fails or hangs with the mutant."""
-    target = tree / mutant.file
-    source = target.read_bytes()
-    target.write_bytes(source[: mutant.begin] + mutant.new.encode() + source[mutant.end :])
+@cache
+def failing_test(file: str, tree: Path, change: Mutant | None) -> str | None:
+    """The first of the quick tests near a file that fails, or ``HANGS``; `None` if all pass.
+
+    What is compiled runs as plain Python, for which a mutant needs no minute of compilation.
+    """
     pytest = [sys.executable, "-P", "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", "-m", QUICK]
     environment = {**os.environ, "PYTHONPATH": str(tree), "RAY_SIM_PROOFS": "few"}
     environment.setdefault("RAY_SIM_SHARED", str(ROOT.parent / "shared"))
-    try:
-        ended = subprocess.run(
-            [*pytest, *nearest_tests(mutant.file)],
-            cwd=tree, env=environment, capture_output=True, timeout=HANGS_AFTER_S, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return True
-    finally:
-        target.write_bytes(source)
-    return ended.returncode == 1 or ended.returncode == 2  # a test failed, or a module cannot be imported
+    target = tree / file
+    source = target.read_bytes()
+    environment |= {"NUMBA_DISABLE_JIT": "1"} if b"@kernel" in source else {}
+    if change is not None:
+        target.write_bytes(source[: change.begin] + change.new.encode() + source[change.end :])
+    ended = subprocess.run(
+        [*pytest, *nearest_tests(file)],
+        cwd=tree, env=environment, capture_output=True, text=True, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_CPU_S, LIMIT_CPU_S + 5)),
+    )  # fmt: skip
+    target.write_bytes(source)
+    if ended.returncode == -signal.SIGXCPU:
+        return HANGS
+    named = re.search(r"^(?:FAILED|ERROR) (\S+)", ended.stdout, re.MULTILINE)
+    return None if ended.returncode in (0, NO_TESTS) else named[1] if named else f"exit {ended.returncode}"
+
+
+def killer(mutant: Mutant, tree: Path) -> str | None:
+    """The quick test near the file that fails with the mutant, or ``HANGS`` if it does not end only then."""
+    failed = failing_test(mutant.file, tree, mutant)
+    return None if failed == HANGS and failing_test(mutant.file, tree, None) == HANGS else failed
 
 
 def main() -> None:
@@ -141,10 +190,10 @@ def main() -> None:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, copy)
         for each in drawn:
-            found = is_killed(each, Path(folder))
-            killed += found
-            verdict = "killed  " if found else "SURVIVED"
-            sys.stdout.write(f"{verdict} {each.file}:{each.line}  {each.old!r} -> {each.new!r}\n")
+            found = killer(each, Path(folder))
+            killed += found is not None
+            verdict = f"killed by {found}" if found else "SURVIVED"
+            sys.stdout.write(f"{each.file}:{each.line}  {each.old!r} -> {each.new!r}  {verdict}\n")
             sys.stdout.flush()
     sys.stdout.write(f"seed {options.seed}: {killed} of {options.count} killed, of {len(every):,} places\n")
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.command_line import python
 
 ROOT = Path(__file__).parents[1]
 
@@ -47,13 +46,7 @@ print(digest.hexdigest(), hash("differs under another seed"), "compiled" if comp
 
 def outcome(**environment: str) -> list[str]:
     """The scenario's digest, a string's hash and the kind of kernels, in a process of its own."""
-    run = subprocess.run(
-        [sys.executable, "-c", SCENARIO],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    return run.stdout.split()
+    return python("-c", SCENARIO, cwd=ROOT, PYTHONPATH=str(ROOT), **environment).split()
 
 
 @pytest.mark.slow

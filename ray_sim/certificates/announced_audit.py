@@ -1,4 +1,4 @@
-"""Rules of announced jobs and loads, checked in the recorded result of a run, for its audit.
+"""Rules of announced jobs, checked in the recorded result of a run, for its audit.
 
 The checks read events and the table of jobs, and what an audit recorded; they share no code with policies.
 
@@ -18,7 +18,7 @@ import polars as pl
 
 from ray_sim.model.result import RunResult
 from ray_sim.model.statement import NANO, NEVER_ROUND
-from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray, seconds_to_us
+from ray_sim.model.units import US_PER_S, BoolArray, IntArray, seconds_to_us
 from ray_sim.model.welfare_audit import MechanismRecord
 
 NEVER = 2**62
@@ -77,17 +77,6 @@ class RunIntervals:
         np.add.at(change, np.minimum(self.start[ran] // slot_us, rounds), self.held[ran])
         np.subtract.at(change, np.minimum(-(-self.end[ran] // slot_us), rounds), self.held[ran])
         return np.cumsum(change)[:-1]
-
-
-@dataclass(frozen=True, slots=True)
-class LoadFigures:
-    """Loads over the rounds up to the last in which GPUs are held or booked; fields as of `WelfareAudit`."""
-
-    load_max: float
-    load_mean: float
-    booked_max: float | None = None
-    booked_mean: float | None = None
-    load_excess: float | None = None
 
 
 def violations(
@@ -186,28 +175,6 @@ def _of_evictions(runs: RunIntervals, jobs: pl.DataFrame) -> Iterator[str]:
 def _of_jobs(jobs: pl.DataFrame, wrong: BoolArray, what: str) -> Iterator[str]:
     if wrong.any():
         yield f"job {jobs['job_id'][int(wrong.argmax())]} {what} ({int(wrong.sum()):,} such jobs)"
-
-
-def load_figures(held: IntArray, nodes: int, booked: IntArray | None, relaxed: int) -> LoadFigures:
-    """Compare the GPUs held in each round, (R,), with those booked.
-
-    Parameters
-    ----------
-    nodes : GPUs of the cluster
-    booked : (R,) expected load in 1e-9 GPUs; None for policies that book nothing
-    relaxed : C', in 1e-9 GPUs; without effect if nothing is booked
-    """
-    used = held > 0 if booked is None else (held > 0) | (booked > 0)
-    rounds = int(np.flatnonzero(used).max(initial=-1)) + 1
-    if rounds == 0:
-        return LoadFigures(0.0, 0.0, *((None,) * 3 if booked is None else (0.0, 0.0, 0.0)))
-    load: FloatArray = held[:rounds] / nodes
-    of_held = float(load.max()), float(load.mean())
-    if booked is None:
-        return LoadFigures(*of_held)
-    share: FloatArray = booked[:rounds] / relaxed
-    excess = float((held[:rounds] - booked[:rounds] / NANO).max())
-    return LoadFigures(*of_held, float(share.max()), float(share.mean()), excess)
 
 
 def eviction_line(

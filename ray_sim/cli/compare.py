@@ -15,6 +15,7 @@ from ray_sim.model.readable import number
 
 if TYPE_CHECKING:
     from ray_sim.experiments.compare import ComparisonReport, Group
+    from ray_sim.reports.across import Scale
     from ray_sim.reports.breakdown import Breakdown, ClassRatio, JobComparison
 
 
@@ -31,7 +32,11 @@ def compare(
     ] = None,
     baseline: Annotated[
         str | None,
-        Option(metavar="NAME", help="Policy to compare the others with [that with the best mean]."),
+        Option(
+            metavar="NAME",
+            help="Policy, or with --across value of the axis, to compare the others with [the policy of the "
+            "best mean, the first value].",
+        ),
     ] = None,
     by: Annotated[
         list[str] | None,
@@ -40,13 +45,21 @@ def compare(
             help="Also compare by class of job: size, vc, user, load or duration; repeatable.",
         ),
     ] = None,
+    across: Annotated[
+        str | None,
+        Option(
+            metavar="AXIS",
+            help="Compare each policy with itself instead, across cluster, workload, params or world (with "
+            "partition and trim).",
+        ),
+    ] = None,
     settings: Annotated[
         bool,
-        Option("--settings", help="Compare the settings (world, partition, trim) of each policy instead."),
+        Option("--settings", help="The same as --across world."),
     ] = False,
     json_output: Json = False,
 ) -> None:
-    """Compare policies over the same seeds: size and significance of the differences.
+    """Compare policies, or clusters, over the same seeds: size and significance of the differences.
 
     Example: ray-sim compare results/study --baseline fifo --by size
     """
@@ -54,7 +67,7 @@ def compare(
 
     with progress("compare", quiet=json_output) as report:
         found = compare_results(
-            map(str, sources), metric, baseline, by or [], settings=settings, progress=report
+            map(str, sources), metric, baseline, by or [], across=across, settings=settings, progress=report
         )
     if json_output:
         print_json(found.to_dict())
@@ -73,7 +86,7 @@ def _print(report: ComparisonReport) -> None:
     sign = "lower" if report.lower_is_better else "higher"
     sys.stdout.write(f"{report.metric} ({sign} is better), 95 % intervals, p after Holm\n")
     for group in report.groups:
-        _print_group(group, "setting" if report.compared == "settings" else "policy", sign)
+        _print_group(group, report.scale, sign)
     sys.stdout.write("\n")
     print_text(LEGEND)
     if (cover := report.cover) is not None:
@@ -95,7 +108,7 @@ def _print(report: ComparisonReport) -> None:
         sys.stdout.write(f"\nruns of different versions: {'; '.join(report.differing_versions)}\n")
 
 
-def _print_group(group: Group, compared: str, sign: str) -> None:
+def _print_group(group: Group, scale: Scale | None, sign: str) -> None:
     from ray_sim.reports.statistics import bracketed
 
     comparison = group.comparison
@@ -116,7 +129,11 @@ def _print_group(group: Group, compared: str, sign: str) -> None:
         )
         for each in comparison.policies
     ]
+    compared = "policy" if scale is None else str(scale.across)
     columns = [compared, "seeds", "mean", "difference", "in %", "d_z", "wins", "p", "verdict"]
+    if scale is not None and scale.numeric:
+        rows = [(row[0], scale.xs[str(row[0])], *row[1:]) for row in rows]
+        columns.insert(1, scale.title)
     sys.stdout.write("\n")
     print_table(columns, rows, ", ".join(filter(None, (group.workload, group.cluster, group.setting))))
     for note in comparison.notes:

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 @takes_scenario("ray-sim plan", without=("label", "audit", "audit_jobs", "fleet", "sites"))
 def plan(
     goal: Annotated[
-        list[str], Option("--goal", metavar="METRIC<X", help="Limit on a metric: <, <=, > or >=; quote it.")
+        list[str],
+        Option(
+            "--goal", metavar="METRIC<X", help="Limit, such as 'p95_jct_s<7200' or '<0.5 x now'; quote it."
+        ),
     ],
     vary: Annotated[
         list[str],
@@ -41,7 +44,7 @@ def plan(
     ],
     price: Annotated[
         list[str] | None,
-        Option("--price", metavar="NAME=X", help="Price of a server of an entry [1]; repeatable."),
+        Option("--price", metavar="NAME=X", help="Price of a server [that in the file, else 1]; repeatable."),
     ] = None,
     seeds: Annotated[int, Option(min=1, max=100_000, help="Seeds, common to all runs.")] = 5,
     *,
@@ -63,7 +66,8 @@ def plan(
 
     if len(goal) > 1:
         raise InvalidScenarioError(f"--goal: a plan has one goal, got {len(goal)}: {', '.join(goal)}")
-    request = PlanRequest(scenario, parse_goal(goal[0]), parse_choices(vary, price or []), seeds)
+    choices = parse_choices(vary, price or [], scenario.cluster)
+    request = PlanRequest(scenario, parse_goal(goal[0]), choices, seeds)
     announce = announcer(quiet=json_output)
     with interruptible() as interruption, progress("plan", quiet=json_output) as report:
         options = RunOptions(address, resume, max_in_flight, report, interruption.asked, announce)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -32,12 +33,15 @@ def sweep(
     yes: Annotated[
         bool, Option("--yes", help=f"Run more than {ASK_ABOVE:,} configurations without a question.")
     ] = False,
+    live: Annotated[bool, Option("--live", help="Show progress on a page for this machine.")] = False,
+    live_port: Annotated[int | None, Option(help="Port of --live; 0: any.", min=0, max=65_535)] = None,
     json_output: Json = False,
 ) -> None:
     """Run every combination of a sweep file on Ray, and log the results to MLflow.
 
     Example: ray-sim sweep jobs/demo.yaml -o demo/results
     """
+    from ray_sim.experiments.live_page import LivePage
     from ray_sim.experiments.results.store import ResultStore
     from ray_sim.experiments.scenario import read_document
     from ray_sim.experiments.sweep import run_sweep
@@ -54,7 +58,16 @@ def sweep(
     directory = out or Path("results") / planned.name
     entries = [each.entry for each in planned.configurations]
     note = LiveNote(Standings(ResultStore(directory), entries))
-    with interruptible() as interruption, progress("sweep", quiet=json_output) as report:
+    page = LivePage(planned.name, ResultStore(directory), entries)
+    served = page.served(live_port or 0) if live or live_port is not None else nullcontext()
+
+    def show(done: int, failed: int, total: int) -> None:
+        page.progress(done, failed, total)
+        report(done, total, note.text(failed, last=done == total))
+
+    with interruptible() as interruption, served as link, progress("sweep", quiet=json_output) as report:
+        if link is not None:
+            say(f"live page: {link}")
         ended = run_sweep(
             planned,
             directory,
@@ -63,7 +76,8 @@ def sweep(
             prune=prune,
             max_in_flight=max_in_flight,
             stop_after_s=stop_after_s,
-            progress=lambda done, failed, total: report(done, total, note.text(failed, last=done == total)),
+            progress=show,
+            under_way=page.under_way,
             stop=interruption.asked,
             announce=announce,
         )

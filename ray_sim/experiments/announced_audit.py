@@ -1,4 +1,4 @@
-"""Audit of a run of announced jobs: benchmarks of welfare, truthfulness, loads and rules.
+"""Audit of a run of announced jobs: benchmarks of welfare, truthfulness and rules.
 
 A policy with prices is audited in a second run of it, in this process and with the same seed, which records
 its births: nothing that an audit needs is kept in the run itself. Misreports are tried in further runs.
@@ -11,14 +11,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from ray_sim.certificates.announced_audit import (
-    NEVER,
-    LoadFigures,
-    RunIntervals,
-    eviction_line,
-    load_figures,
-    violations,
-)
+from ray_sim.certificates.announced_audit import RunIntervals, eviction_line, violations
 from ray_sim.certificates.welfare import launch_plans, optimum_after_the_fact, ratio_to
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
@@ -34,7 +27,7 @@ from ray_sim.model.result import RunResult
 from ray_sim.model.statement import NANO
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
-from ray_sim.model.welfare_audit import AuditedJobs, AuditRequest, MechanismRecord
+from ray_sim.model.welfare_audit import AuditRequest, MechanismRecord
 from ray_sim.solvers.utility_optimum import SearchLimits
 
 
@@ -82,7 +75,6 @@ def audit_run(
         launch_plan_ratio=ratio_to(plans, figures.welfare.welfare),
         violations=broken,
         **asdict(optimum),
-        **asdict(_loads(facts, runs, record)),
     )
     if record is None:
         return audit
@@ -109,8 +101,7 @@ def _recorded(world: World, policy: Policy, seed: int) -> tuple[MechanismRecord 
     """Record of the policy in a second run, and its result; None for a policy that records nothing."""
     if not isinstance(policy, AnnouncedPolicy):
         return None, None
-    jobs = AnnouncedFacts.in_world(world).statements
-    audit = policy.audited(AuditedJobs(jobs.true, jobs.arrival, jobs.duration, jobs.signal))
+    audit = policy.audited(AnnouncedFacts.in_world(world).statements)
     if audit is None:
         return None, None
     again = run_world(world, policy, seed=seed)
@@ -121,15 +112,3 @@ def _sample(jobs: IntArray, request: AuditRequest, seed: int) -> IntArray:
     if len(jobs) <= request.jobs:
         return jobs
     return np.sort(Streams(seed).generator("audit-sample").choice(jobs, request.jobs, replace=False))
-
-
-def _loads(facts: AnnouncedFacts, runs: RunIntervals, record: MechanismRecord | None) -> LoadFigures:
-    """Loads over the rounds in which something may be held or booked."""
-    ends = np.concatenate([runs.start[runs.start < NEVER] + facts.slot_us, runs.end[runs.end < NEVER]])
-    rounds = int(ends.max(initial=0)) // facts.slot_us + 1
-    if record is None:
-        return load_figures(runs.load(facts.slot_us, rounds), facts.nodes, None, 0)
-    booked = np.trim_zeros(record.booked, "b")
-    rounds = max(rounds, len(booked))
-    booked = np.pad(booked, (0, rounds - len(booked)))
-    return load_figures(runs.load(facts.slot_us, rounds), facts.nodes, booked, record.relaxed)

@@ -9,6 +9,7 @@ from operator import itemgetter
 
 import polars as pl
 
+from ray_sim.experiments.axis import find_scale
 from ray_sim.experiments.results.result_files import read_table
 from ray_sim.experiments.results.stored_runs import FoundRun, Missing, differing_versions, find_runs
 from ray_sim.model.arguments import expect
@@ -17,6 +18,7 @@ from ray_sim.model.html import facts_html
 from ray_sim.model.result import RunResult
 from ray_sim.model.text import shown
 from ray_sim.model.units import seconds_to_us
+from ray_sim.reports.across import Across, Scale, axis_of, compare_across, turned
 from ray_sim.reports.breakdown import (
     JOB_COLUMNS,
     Breakdown,
@@ -39,6 +41,7 @@ from ray_sim.reports.compare import (
 from ray_sim.reports.notebook_tables import breakdown_table, comparison_table, job_facts, page_table_html
 from ray_sim.reports.policy_bounds import PolicyBound, policy_bounds
 from ray_sim.reports.statistics import Cover, shortfall
+from ray_sim.reports.tables import KEYS
 from workloads.progress import Progress, silent
 
 
@@ -79,7 +82,7 @@ class ComparisonReport:
     sources: tuple[str, ...]
     metric: str
     compared: str
-    """Compared dimension: `policies` or `settings`."""
+    """Compared dimension: `policies`, or that of the axis, whose policies are then among the settings."""
     lower_is_better: bool
     runs: int
     """Number of finished runs found."""
@@ -91,6 +94,8 @@ class ComparisonReport:
     """One line for each package, or source, of which the runs have several versions."""
     cover: Cover | None = None
     """Measured cover of the intervals with the fewest seeds, where it is below 95 %."""
+    scale: Scale | None = None
+    """Axis of a comparison across one."""
 
     def to_dict(self) -> dict[str, object]:
         """Plain nested dict for JSON."""
@@ -108,6 +113,7 @@ def compare_results(
     baseline: str | None = None,
     by: Iterable[str] = (),
     *,
+    across: str | None = None,
     settings: bool = False,
     progress: Progress = silent,
 ) -> ComparisonReport:
@@ -117,22 +123,34 @@ def compare_results(
     ----------
     sources : directories of sweeps or of single runs
     metric : a key of `Summary.flat`; by default `default_metric`
-    baseline : a policy; by default the best of each group
+    baseline : a policy, by default the best of each group; or a value of the axis, by default the first
     by : names of `By`, classes of jobs to break completion times down by, for any metric
-    settings : compare the settings of each policy instead; settings and policies then swap places in the
-        report
+    across : a name of `Across`: compare the values of this axis under each policy instead
+    settings : the older name of ``across="world"``
     progress : called with the number of runs read, and of those whose jobs were read for the breakdown
 
     Raises
     ------
     InvalidInputError : a source holds no results, or no two runs can be compared
-    UnknownNameError : no such metric, baseline or kind of class
+    UnknownNameError : no such metric, baseline, kind of class or axis
     """
+    if settings and across not in (None, Across.WORLD):
+        raise InvalidInputError(f"settings: are compared across world; not together with across {across}")
+    axis = Across.WORLD if settings else None if across is None else axis_of(across)
     kinds = [_kind(name) for name in dict.fromkeys(by)]
     names = sorted(set(sources))
+    if axis is Across.WORKLOAD and kinds:
+        raise InvalidInputError("--by: not with --across workload, whose jobs differ")
     runs, missing = find_runs(names, progress)
-    compared, place = ("settings", "policy") if settings else ("policies", "setting")
-    runs = [_turned(run) for run in runs] if settings else runs
+    differs = {None: "policy", Across.WORLD: "setting", Across.PARAMS: "policy"}.get(axis, str(axis))
+    compared = {None: "policies", Across.WORLD: "settings", Across.PARAMS: "params"}.get(axis, f"{axis}s")
+    scale = None
+    if axis is not None:
+        given, runs = runs, [_turned(run, axis) for run in runs]
+        pairs = zip(runs, given, strict=True)
+        scale = find_scale(
+            axis, ((new.place, new.entry.policy, old.entry, old.directory) for new, old in pairs)
+        )
     metrics = [run.summary.flat() for run in runs]
     known = {key for each in metrics for key in each}
     metric = default_metric(metrics) if metric is None else metric
@@ -145,12 +163,12 @@ def compare_results(
     def read() -> None:
         progress(next(numbers), len(runs), "jobs of runs")
 
-    groups, notes = _compare_places(runs, metric, baseline, kinds, compared, read)
+    groups, notes = _compare_places(runs, metric, baseline, kinds, compared, scale, read)
     if not groups:
         facts = [f"finished runs: {len(runs)}; failed or missing: {len(missing)}", *notes]
         raise InvalidInputError(
-            f"nothing to compare: it takes runs of two {compared} on the same workload, cluster, {place} and "
-            "seed\n  " + "\n  ".join(facts)
+            f"nothing to compare: it takes runs of two {compared} on the same "
+            f"{', '.join(key for key in KEYS if key != differs)} and seed\n  " + "\n  ".join(facts)
         )
     return ComparisonReport(
         sources=tuple(names),
@@ -163,6 +181,7 @@ def compare_results(
         notes=tuple(notes),
         differing_versions=tuple(differing_versions(runs)),
         cover=cover_of(groups),
+        scale=scale,
     )
 
 
@@ -173,10 +192,14 @@ def cover_of(groups: Iterable[Group]) -> Cover | None:
     return shortfall(min(seeds)) if seeds else None
 
 
-def _turned(run: FoundRun) -> FoundRun:
-    """The run with setting and policy swapped."""
-    entry = replace(run.entry, policy=run.entry.setting or "defaults", setting=run.entry.policy)
-    return replace(run, entry=entry, policy=run.setting, setting=run.policy)
+def _turned(run: FoundRun, across: Across) -> FoundRun:
+    """The run with the value of the axis as its policy, and the policy in its setting."""
+    (workload, cluster, setting), line, value = turned(run.entry.place, run.entry.policy, across)
+    setting = ", ".join(filter(None, [setting, line]))
+    entry = replace(run.entry, workload=workload, cluster=cluster, setting=setting, policy=value)
+    (workload, cluster, setting), line, value = turned(run.place, run.policy, across)
+    setting = f"{setting}, {line}"
+    return replace(run, entry=entry, workload=workload, cluster=cluster, setting=setting, policy=value)
 
 
 def _kind(name: str) -> By:
@@ -191,6 +214,7 @@ def _compare_places(
     baseline: str | None,
     kinds: Sequence[By],
     compared: str,
+    scale: Scale | None,
     read: Callable[[], None],
 ) -> tuple[list[Group], list[str]]:
     """One group per place with at least two policies, and a note on everything left out."""
@@ -211,11 +235,15 @@ def _compare_places(
         if len(policies) < 2:
             notes.append(f"{where}: left out, it has no two {compared}: {', '.join(policies) or 'none'}")
             continue
-        comparison = compare_policies(values, metric, baseline)
+        if scale is None:
+            comparison = compare_policies(values, metric, baseline)
+        else:
+            comparison = compare_across(values, metric, scale, baseline)
         if not any(each.pairs for each in comparison.policies):
             notes.append(f"{where}: left out, {comparison.baseline} has no seed in common with the others")
             continue
-        groups.append(_group(labels, comparison, members, kinds, read, by_job=len(runs) == 2))
+        by_job = len(runs) == 2 and (scale is None or scale.across is not Across.WORKLOAD)
+        groups.append(_group(labels, comparison, members, kinds, read, by_job=by_job))
     return groups, notes
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import polars as pl
 
+from ray_sim.experiments.axis import sweep_scale
 from ray_sim.experiments.explain import run_explainer
 from ray_sim.experiments.results.result_files import MANIFEST, PLAN, read_result
 from ray_sim.experiments.results.store import ResultStore
@@ -18,15 +20,22 @@ from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.html import facts_html
 from ray_sim.model.result import RunResult
+from ray_sim.model.text import shown
+from ray_sim.reports.across import Across, axis_section
+from ray_sim.reports.compare import default_metric
 from ray_sim.reports.findings import PlaceComparison, compare_places
-from ray_sim.reports.page import Page, render
-from ray_sim.reports.run_report import run_page
+from ray_sim.reports.history.explanation import RunExplainer
+from ray_sim.reports.page import Chart, Page, Section, render
+from ray_sim.reports.run_report import run_gantt, run_page
 from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
-from ray_sim.reports.tables import KEYS, Place
+from ray_sim.reports.tables import KEYS, Place, RunRow
 from workloads.files import is_signed, replacing, require_replaceable, signed
 
 _COMMENT = b"<!-- ", b" -->"
 """Text around the signature of a report."""
+
+MOST_GANTT_JOBS, MOST_GANTT_SEEDS, MOST_GANTT_REASONS = 6_000, 2, 10
+"""Of the runs whose servers the page of a sweep shows: all jobs, seeds of a policy, jobs with reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +124,7 @@ def page_bytes(page: Page) -> bytes:
 def _run_page(directory: Path) -> Page:
     manifest = read_run_manifest(directory)
     result = read_result(directory)
-    explainer, no_reasons = None, ""
-    try:
-        explainer = run_explainer(directory, result)
-    except InvalidInputError as error:  # the inputs are elsewhere: the result can be shown without them
-        no_reasons = str(error)
+    explainer, no_reasons = _explainer(directory, result)
     inputs = manifest.inputs
     reason = f" ({result.loop_reason})" if result.loop_reason else ""
     facts = [
@@ -151,6 +156,14 @@ def _run_page(directory: Path) -> Page:
     )
 
 
+def _explainer(directory: Path, result: RunResult) -> tuple[RunExplainer | None, str]:
+    """Explainer of a run, or why there is none: its inputs are elsewhere, and the page does without them."""
+    try:
+        return run_explainer(directory, result), ""
+    except InvalidInputError as error:
+        return None, str(error)
+
+
 def _sweep_page(directory: Path) -> tuple[Page, dict[str, int]]:
     store = ResultStore(directory)
     name, entries = store.read_plan()
@@ -177,8 +190,48 @@ def results_page(
     configurations = pl.DataFrame([_line(entry, errors) for entry in entries], schema=CONFIGURATIONS_SCHEMA)
     rows = store.rows(done)
     compared = compare_places(rows) if comparisons is None else comparisons
-    page = sweep_page(name, rows, compared, store.places(done), configurations)
+    axes, gantts = _axes(store, done, rows), _gantts(store, done, rows)
+    page = sweep_page(name, rows, compared, store.places(done), configurations, axes, gantts)
     return page, dict(configurations.group_by("state").len().iter_rows())
+
+
+def _axes(store: ResultStore, done: Sequence[Entry], rows: Sequence[RunRow]) -> list[Section]:
+    """A section for each axis along which the finished runs vary: the default metric and the wait."""
+    metrics = dict.fromkeys([default_metric([row.summary.flat() for row in rows]), "queue_s.mean"])
+    scales = filter(None, (sweep_scale(across, store, done) for across in Across))
+    return list(filter(None, (axis_section(rows, scale, metrics) for scale in scales)))
+
+
+def _gantts(
+    store: ResultStore, entries: Iterable[Entry], rows: Iterable[RunRow]
+) -> Callable[[Place], Chart | None]:
+    """Jobs on servers of the first seeds of each policy, by place; of so few jobs that a page stays small."""
+    jobs = {(*row.place, row.policy, row.seed): row.summary.jobs for row in rows}
+    seeds: Counter[tuple[str, ...]] = Counter()
+    ranks = {}
+    for entry in entries:
+        ranks[entry] = seeds[*entry.place, entry.policy]
+        seeds[*entry.place, entry.policy] += 1
+    chosen: dict[Place, list[Entry]] = {}
+    left = MOST_GANTT_JOBS
+    for entry in sorted(ranks, key=ranks.__getitem__):
+        left -= jobs.get((*entry.place, entry.policy, entry.seed), 0)
+        if ranks[entry] < MOST_GANTT_SEEDS and left >= 0:
+            chosen.setdefault(entry.place, []).append(entry)
+
+    def chart(place: Place) -> Chart | None:
+        runs = [_gantt(store.run_directory(each.content_hash), each) for each in chosen.get(place, ())]
+        note = "Other runs: ray-sim report with the directory of one, from the table of configurations."
+        return Chart("Jobs on servers", {"kind": "gantts", "runs": runs}, note) if runs else None
+
+    return chart
+
+
+def _gantt(directory: Path, entry: Entry) -> dict[str, object]:
+    result = read_result(directory)
+    bars = run_gantt(result, _explainer(directory, result)[0], MOST_GANTT_REASONS)
+    label = entry.policy if entry.seed is None else f"{entry.policy}, seed {entry.seed}"
+    return {"label": shown(label), **bars.data}
 
 
 def _line(entry: Entry, errors: Mapping[str, str | None]) -> dict[str, object]:

@@ -24,8 +24,8 @@ OUTSIDE = (
         "cli", "contract", "environments", "interface", "job", "learning", "plots", "progress", "reports",
     )),
     *(f"ray_sim.experiments.{name}" for name in (
-        "arena", "capacity", "cluster_summary", "compare", "conversion", "explain", "fanout", "figures",
-        "interference_samples", "offered_load",
+        "arena", "axis", "capacity", "cluster_summary", "compare", "conversion", "explain", "fanout",
+        "figures", "interference_samples", "offered_load",
         "policy_check", "real_delays", "rehearsal", "report", "results.result_directories",
         "results.snapshot_file", "results.store", "results.store_union",
         "results.stored_runs", "results.training_files", "run", "sweep", "sweep_entries", "sweep_file",

@@ -143,6 +143,7 @@ def run_sweep(
     max_in_flight: int | None = None,
     stop_after_s: float | None = None,
     progress: SweepProgress = lambda done, failed, total: None,
+    under_way: Callable[[int], None] = lambda count: None,
     stop: Callable[[], bool] = lambda: False,
     announce: Callable[[str], None] = lambda text: None,
 ) -> SweepReport:
@@ -157,7 +158,7 @@ def run_sweep(
     directory : for the results, and for MLflow's data unless MLFLOW_TRACKING_URI names a server;
         by default ``results/<name of the sweep>``
     prune : remove results of configurations that the sweep no longer has, in MLflow too
-    address, max_in_flight, stop_after_s, stop, announce : see `fan_out`
+    address, max_in_flight, stop_after_s, under_way, stop, announce : see `fan_out`
 
     Raises
     ------
@@ -189,7 +190,9 @@ def run_sweep(
             remove_directory(path)
         store.write_plan(sweep.name, entries, sweep.log)
         store.write_failures([])
-        running = fan_out(todo, sweep.inputs, store, address, max_in_flight, stop, announce, stop_after_s)
+        running = fan_out(
+            todo, sweep.inputs, store, address, max_in_flight, stop, announce, stop_after_s, under_way
+        )
         with _Log(sweep, store, entries, outcomes, prune) as log, closing(running):
             stopped = _gather(
                 running, outcomes, store, log, lambda done, failed: progress(done, failed, len(entries))

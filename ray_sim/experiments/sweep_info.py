@@ -61,6 +61,8 @@ class Ranking:
     """Number of common seeds; 0 where no run depends on one."""
     remark: str | None
     """Why no policy is named, or that they complete different numbers of jobs."""
+    standings: tuple[Standing, ...] = ()
+    """All policies, the best first; empty where none is named."""
 
     @property
     def text(self) -> str:
@@ -117,7 +119,8 @@ class Standings:
         if not len(next(iter(means.values()))):
             return Ranking(place, "mean JCT", (), 0, "not ranked, no seed is finished by all policies")
         standings = [_standing(group, means[policy], completed[policy]) for policy, group in groups.items()]
-        least = min(standings, key=lambda each: (-each.completed, each.mean_jct_s))
+        standings.sort(key=lambda each: (-each.completed, each.mean_jct_s))
+        least = standings[0]
         best = tuple(
             each
             for each in standings
@@ -129,7 +132,7 @@ class Standings:
         remark = completion_note(
             (policy, seed, jobs) for policy, runs in done.items() for seed, jobs in runs.items()
         )
-        return Ranking(place, label, best, least.runs if drawn else 0, remark)
+        return Ranking(place, label, best, least.runs if drawn else 0, remark, tuple(standings))
 
 
 def _standing(group: Sequence[Entry], jct_s: FloatArray, completed: FloatArray) -> Standing:

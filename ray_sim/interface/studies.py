@@ -176,6 +176,7 @@ def compare(
     metric: str | None = None,
     baseline: str | None = None,
     by: Iterable[str] = (),
+    across: str | None = None,
     settings: bool = False,
     progress: bool = True,
 ) -> ComparisonReport:
@@ -185,13 +186,13 @@ def compare(
     ----------
     results : directories of runs or sweeps, or what `load` and `sweep` returned; or one mapping from labels
         to results in memory, ``{"fifo": a, "las": b}``, where a list has one result for each seed
-    metric, baseline, by, settings : the options of the command; the last two for stored results only
+    metric, baseline, by, across, settings : the options of the command; the last three for stored results
     progress : show the progress in a notebook or on a terminal
 
     Raises
     ------
     InvalidInputError : nothing to compare, or a source holds no results
-    UnknownNameError : no such metric, baseline or kind of class
+    UnknownNameError : no such metric, baseline, kind of class or axis
     """
     expect("metric", metric, (str, NoneType), "the name of a metric")
     expect("baseline", baseline, (str, NoneType), "the name of a policy")
@@ -199,12 +200,14 @@ def compare(
         raise InvalidInputError("results in memory have no names: expected a mapping, {'fifo': a, 'las': b}")
     in_memory = [each for each in results if isinstance(each, Mapping)]
     if in_memory:
-        if len(results) > 1 or list(by) or settings:
-            raise InvalidInputError("results in memory: expected one mapping, without `by` and `settings`")
+        if len(results) > 1 or list(by) or across or settings:
+            raise InvalidInputError("results in memory: expected one mapping, without `by` and `across`")
         return compare_in_memory(in_memory[0], metric, baseline)
     stored = [_directory(each) for each in results if not isinstance(each, Mapping)]
     with shown_progress("compare", progress, compiles=False) as report:
-        return compare_results(stored, metric, baseline, by, settings=settings, progress=report)
+        return compare_results(
+            stored, metric, baseline, by, across=across, settings=settings, progress=report
+        )
 
 
 def _directory(stored: Stored) -> str:
@@ -231,9 +234,9 @@ def plan(
     Parameters
     ----------
     scenario : the scenario file, by path or URL, or its content as a mapping
-    goal : limit on a metric, such as ``p95_jct_s<7200``
+    goal : limit on a metric, such as ``p95_jct_s<7200`` or ``mean_queue_s <= 0.5 x now``
     vary : ``{"NAME.count": (FROM, TO)}`` for an entry of the cluster file, ``{"policy": ["fifo", "sjf"]}``
-    price : price of a server of an entry; 1 where none is given
+    price : price of a server of an entry; by default that of the cluster file, else 1
     seeds : number of seeds, common to all runs
     out, address, resume, max_in_flight : the options of the command
     progress : show the progress in a notebook or on a terminal
@@ -250,7 +253,9 @@ def plan(
     expect("price", price, (Mapping, NoneType), "a mapping from names to prices")
     prices = [f"{name}={value}" for name, value in (price or {}).items()]
     varied = [f"{key}={_values_text(values)}" for key, values in vary.items()]
-    request = PlanRequest(_scenario(scenario), parse_goal(goal), parse_choices(varied, prices), seeds)
+    parsed = _scenario(scenario)
+    choices = parse_choices(varied, prices, parsed.cluster)
+    request = PlanRequest(parsed, parse_goal(goal), choices, seeds)
     with shown_progress("plan, runs", progress) as report:
         options = RunOptions(
             address, resume, max_in_flight, progress=report, announce=lambda text: report(0, 1, text)

@@ -75,6 +75,10 @@ class Cluster:
     """How jobs on one server slow each other; None where they do not."""
     links: LinkChanges | None = None
     """Changes of the bandwidth of network interfaces; None where it is always nominal."""
+    entry: tuple[str, ...] = ()
+    """(S,) name of the entry that describes each server; empty for a cluster without a description."""
+    price: tuple[float, ...] | None = None
+    """(S,) price of each server, in any unit, > 0; None where the description has no prices."""
 
     @property
     def worker_slots(self) -> IntArray:

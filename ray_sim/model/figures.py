@@ -127,8 +127,8 @@ class RegretFigures:
 class WelfareAudit:
     """Audit of a run of announced jobs, see docs/certificates.md.
 
-    The optimum is that of the jobs that count; sampled jobs are drawn among them. Loads and violations are
-    over all jobs.
+    The optimum is that of the jobs that count; sampled jobs are drawn among them. Violations are over
+    all jobs.
     """
 
     jobs: int
@@ -151,20 +151,9 @@ class WelfareAudit:
     signal=full, and where that programme is too large."""
     launch_plan_ratio: float | None
     """`launch_plan_bound` / welfare of this run, a ratio of an expectation to one draw; null as both."""
-    load_max: float
-    """Largest share of the GPUs that jobs held in a round."""
-    load_mean: float
-    """Mean share, over the rounds up to the last in which something was held or booked."""
-    booked_max: float | None = None
-    """Largest booked load of a round over the capacity C' that may be booked; null, like all below but
-    `violations`, where the policy has no prices."""
-    booked_mean: float | None = None
-    """Mean over the same rounds as `load_mean`."""
-    load_excess: float | None = None
-    """Largest excess of held over booked load in a round, in GPUs; negative where there is none."""
     eviction_line: float | None = None
     """Lemma 4.3: bound on the probability that a failure estimate exceeds eps / 10; null where it is 1 or
-    more."""
+    more, and, like all below but `violations`, where the policy has no prices."""
     sampled_jobs: int | None = None
     """Jobs whose misreports were tried."""
     exact_jobs: int | None = None

@@ -71,6 +71,17 @@ def instant(time_s: float, epoch_utc: datetime | None = None) -> str:
     return f"{epoch_utc + timedelta(seconds=round(time_s)):%Y-%m-%d %H:%M:%S} UTC"
 
 
+_PLOTTED_S = {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0}
+
+
+def time_unit(largest_s: float) -> tuple[str, float]:
+    """Name and seconds of the largest unit of which a time has at least two."""
+    for name, seconds in _PLOTTED_S.items():
+        if largest_s >= 2 * seconds:
+            return name, seconds
+    return "seconds", 1.0
+
+
 def first_and_others(names: Sequence[str]) -> str:
     """The first name and the number of others, e.g. ``a.npz and 3 others``."""
     others = len(names) - 1

@@ -1,6 +1,6 @@
 """Data of the audit of announced jobs: what a policy with prices is asked, and what it recorded.
 
-`ray_sim/experiments/announced_audit.py` makes `AuditedJobs`, the policy returns a `MechanismRecord`, and
+`ray_sim/experiments/announced_audit.py` asks, the policy returns a `MechanismRecord`, and
 `ray_sim/certificates/announced_audit.py` checks it. Policies get these types from `ray_sim.policy_api`.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ray_sim.model.statement import Statements
 from ray_sim.model.units import IntArray
 
 
@@ -22,19 +21,6 @@ class AuditRequest:
     """Most joint futures of all jobs that are run; of more, so many are drawn."""
     nodes: int = 100
     """Limit on the nodes of the search for the best welfare."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditedJobs:
-    """What policies do not know of J jobs."""
-
-    true: Statements
-    arrival: IntArray
-    """(J,) round in which the job comes."""
-    duration: IntArray
-    """(J,) rounds."""
-    signal: IntArray
-    """(J,) signal of the duration at the arrival."""
 
 
 @dataclass(frozen=True, slots=True)

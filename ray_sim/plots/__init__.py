@@ -9,6 +9,6 @@ tell apart.
 from __future__ import annotations
 
 from ray_sim.plots.over_time import gantt, queue, state, utilisation
-from ray_sim.plots.policies import by_size, cdf, means
+from ray_sim.plots.policies import across, by_size, cdf, means
 
-__all__ = ["by_size", "cdf", "gantt", "means", "queue", "state", "utilisation"]
+__all__ = ["across", "by_size", "cdf", "gantt", "means", "queue", "state", "utilisation"]

@@ -12,9 +12,9 @@ from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.view import View
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
-from ray_sim.model.readable import duration, instant
+from ray_sim.model.readable import duration, instant, time_unit
 from ray_sim.model.units import US_PER_S
-from ray_sim.plots.sources import Results, axes_of, draw_names, one_run, runs_data, time_unit
+from ray_sim.plots.sources import Results, axes_of, draw_names, one_run, runs_data
 from ray_sim.reports.history.gantt import gantt as gantt_bars
 from ray_sim.reports.history.holdings import read_history
 from ray_sim.reports.page import MOST_POINTS, timeline_lines
@@ -40,7 +40,7 @@ def queue(results: Results, ax: Axes | None = None) -> Axes:
     If less than 10 % of the most jobs present at a time go on for longer than all before them, the axis of
     time ends soon after the others.
     """
-    return _over_time(runs_data(results).timelines, "waiting", 1.0, "jobs waiting", ax)
+    return _over_time(_first(results), "waiting", 1.0, "jobs waiting", ax)
 
 
 def utilisation(
@@ -59,12 +59,17 @@ def utilisation(
     """
     if capacity is not None and not capacity > 0:
         raise InvalidInputError(f"capacity: expected a number above 0, found {capacity}")
-    timelines = runs_data(results).timelines
+    timelines = _first(results)
     used = {name for timeline in timelines.values() for name in timeline.columns if name.startswith("used_")}
     if f"used_{resource}" not in used:
         raise UnknownNameError("resource", resource, [name.removeprefix("used_") for name in used])
     title = f"{resource} in use" if capacity is None else f"share of {resource} in use"
     return _over_time(timelines, f"used_{resource}", capacity or 1.0, title, ax)
+
+
+def _first(results: Results) -> dict[str, pl.DataFrame]:
+    """The first timeline of each label."""
+    return {label: next(iter(each.values())) for label, each in runs_data(results).timelines.items()}
 
 
 def _over_time(

@@ -1,4 +1,4 @@
-"""Pictures of policies side by side: completion times, means with intervals, boxes by size of job."""
+"""Pictures of policies side by side: completion times, means with intervals, boxes by size, an axis."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ray_sim.plots.sources import Results, axes_of, draw_names, runs_data, summaries, time_unit
+from ray_sim.experiments.axis import sweep_scale
+from ray_sim.experiments.results.store import ResultStore
+from ray_sim.experiments.sweep_results import SweepResults
+from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.readable import time_unit
+from ray_sim.plots.sources import Results, axes_of, draw_names, opened, runs_data, summaries
+from ray_sim.reports.across import axis_lines, axis_of, line_curves
 from ray_sim.reports.box_plots import draw_boxes, policy_patches
 from ray_sim.reports.compare import JCT, in_seconds, no_value
+from ray_sim.reports.curves import draw_curves
 from ray_sim.reports.plots import colour, draw_cdf, literal_text
 from ray_sim.reports.statistics import mean_interval, metric_range
 from ray_sim.reports.sweep_report import jct_by_size
@@ -71,6 +78,31 @@ def means(results: Results, ax: Axes | None = None, *, metric: str = JCT) -> Axe
     name, _, statistic = metric.rpartition(".")
     title = f"{statistic} {_SAMPLES[name]}" if name in _SAMPLES else metric
     ax.set_ylabel(f"{title}, {unit}" if unit else title)
+    return ax
+
+
+def across(results: Results, axis: str = "cluster", ax: Axes | None = None, *, metric: str = JCT) -> Axes:
+    """Mean of a metric of each policy over an axis of a sweep, with 95 % intervals from five seeds on.
+
+    Parameters
+    ----------
+    axis : ``cluster``, ``workload``, ``world`` or ``params``
+    metric : a key of `Summary.flat`, such as ``queue_s.mean``
+
+    Raises
+    ------
+    InvalidInputError : the results are not those of a sweep, or no policy has two values of the axis
+    """
+    found = opened(results)
+    if not isinstance(found, SweepResults):
+        raise InvalidInputError("expected the results of a sweep: its directory, or what `sweep` returned")
+    scale = sweep_scale(axis_of(axis), ResultStore(found.directory), found.finished)
+    lines = {} if scale is None else axis_lines(found.rows, scale, metric)
+    if scale is None or not lines:
+        raise InvalidInputError(f"{found.directory}: no policy has {metric} at two values of '{axis}'")
+    ax = axes_of(ax)
+    draw_curves(ax, line_curves(lines, scale, metric))
+    draw_names(ax)
     return ax
 
 

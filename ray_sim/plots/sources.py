@@ -45,7 +45,7 @@ _EXPECTED = "a result, the directory of a run or a sweep, or a mapping {'fifo': 
 
 def summaries(results: Results) -> list[tuple[str, Summary]]:
     """Label and summary of each run. Labels are policies, with their place where there are several."""
-    found = _opened(results)
+    found = opened(results)
     if not isinstance(found, SweepResults):
         return [(label, run.summary) for label, runs in found.items() for run in runs]
     several = len({row.place for row in found.rows}) > 1
@@ -54,13 +54,13 @@ def summaries(results: Results) -> list[tuple[str, Summary]]:
 
 def runs_data(results: Results) -> PlaceData:
     """Jobs, completion times and the first timeline by label, over all seeds."""
-    found = _opened(results)
+    found = opened(results)
     if not isinstance(found, SweepResults):
         return _in_memory(found)
     places = list(found.places())
     jobs: list[pl.DataFrame] = []
     curves: dict[str, FloatArray] = {}
-    timelines: dict[str, pl.DataFrame] = {}
+    timelines: dict[str, Mapping[int | None, pl.DataFrame]] = {}
     for place, data in places:
         names = {policy: _label(policy, place, len(places) > 1) for policy in data.jct_s}
         curves |= {names[policy]: jct_s for policy, jct_s in data.jct_s.items()}
@@ -81,7 +81,7 @@ def one_run(results: Results) -> RunResult:
     ------
     InvalidInputError : there are several
     """
-    found = _opened(results)
+    found = opened(results)
     runs = [] if isinstance(found, SweepResults) else [run for each in found.values() for run in each]
     if len(runs) != 1:
         raise InvalidInputError(
@@ -91,7 +91,8 @@ def one_run(results: Results) -> RunResult:
     return runs[0]
 
 
-def _opened(results: Results) -> SweepResults | _Runs:
+def opened(results: Results) -> SweepResults | _Runs:
+    """The results of a sweep, or those in memory and of single runs by label."""
     if isinstance(results, SweepReport | PlanReport):
         results = results.directory
     if isinstance(results, str | Path):
@@ -120,7 +121,9 @@ def _label(policy: str, place: Place, several: bool) -> str:
 
 
 def _in_memory(runs: _Runs) -> PlaceData:
-    timelines = {label: timeline_to_end(each[0].timeline, each[0].jobs) for label, each in runs.items()}
+    timelines: dict[str, Mapping[int | None, pl.DataFrame]] = {
+        label: {None: timeline_to_end(each[0].timeline, each[0].jobs)} for label, each in runs.items()
+    }
     jobs = [
         run.jobs.select(PLACE_COLUMNS).with_columns(policy=pl.lit(label))
         for label, each in runs.items()
@@ -131,9 +134,6 @@ def _in_memory(runs: _Runs) -> PlaceData:
         for label, each in runs.items()
     }
     return PlaceData(curves, pl.concat(jobs), timelines)
-
-
-_UNITS_S = {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0}
 
 
 def axes_of(ax: Axes | None) -> Axes:
@@ -152,11 +152,3 @@ def draw_names(ax: Axes) -> None:
     """Draw a legend of the labels beside the axes, over no curve, unless there is one name only."""
     if len(ax.get_legend_handles_labels()[0]) > 1:
         ax.legend(fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
-
-
-def time_unit(largest_s: float) -> tuple[str, float]:
-    """Name and seconds of the largest unit of which a time has at least two."""
-    for name, seconds in _UNITS_S.items():
-        if largest_s >= 2 * seconds:
-            return name, seconds
-    return "seconds", 1.0

@@ -18,7 +18,7 @@ chunked jobs          ChunkedPolicy, ChunkedContext, ChunkedView, ChunkedDecisio
                       Rule, Offers
 announced jobs        AnnouncedPolicy, AnnouncedContext, AnnouncedView, AnnouncedDecision, Launches, Charges,
                       Statements, Outlooks, StatementBounds, signals, longest_rounds,
-                      statements_in_rounds, Quotes, Refusal, AuditedJobs, MechanismRecord
+                      statements_in_rounds, Quotes, Refusal, RoundedJobs, MechanismRecord
 state and loops       State, within, all_within, sorted_indices, kernel
 ====================  ===========================================================================
 """
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ray_sim.engine.kinds.announced.decision import AnnouncedDecision as AnnouncedDecision
     from ray_sim.engine.kinds.announced.decision import Charges as Charges
     from ray_sim.engine.kinds.announced.decision import Launches as Launches
+    from ray_sim.engine.kinds.announced.rounds import RoundedJobs as RoundedJobs
     from ray_sim.engine.kinds.announced.rounds import longest_rounds as longest_rounds
     from ray_sim.engine.kinds.announced.rounds import signals as signals
     from ray_sim.engine.kinds.announced.rounds import statements_in_rounds as statements_in_rounds
@@ -90,7 +91,6 @@ if TYPE_CHECKING:
     from ray_sim.model.statement import Outlooks as Outlooks
     from ray_sim.model.statement import Statements as Statements
     from ray_sim.model.streams import Streams as Streams
-    from ray_sim.model.welfare_audit import AuditedJobs as AuditedJobs
     from ray_sim.model.welfare_audit import MechanismRecord as MechanismRecord
     from ray_sim.policy_api.priority import PLACEMENT as PLACEMENT
     from ray_sim.policy_api.priority import PriorityPolicy as PriorityPolicy

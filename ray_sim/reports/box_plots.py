@@ -3,49 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ray_sim.model.units import FloatArray
-from ray_sim.reports.plots import LEGEND, TICKS_S, colour, literal_text, svg_element
+from ray_sim.reports.plots import TICKS_S, colour, literal_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.patches import Patch
 
-_WIDTH_IN, _BOX_IN, _CLASS_IN = 4.8, 0.13, 0.3
-_TOP_IN, _BOTTOM_IN, _SIDE_IN = 0.1, 0.75, 0.19
+_BOX_IN, _CLASS_IN = 0.13, 0.3
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-
-
-def box_plot_svg(groups: Mapping[str, Mapping[str, FloatArray]], key: str) -> str:
-    """Boxes of completion times as an SVG element, a block per class and a box per policy.
-
-    A box spans the middle half, its line is the median, and the whiskers end at 5 and 95 %. Times below a
-    second count as one.
-
-    Groups are JCTs in seconds by class and policy; an empty array has no box. `key` is unique in the page.
-    """
-    from matplotlib.figure import Figure
-
-    policies = list(dict.fromkeys(policy for each in groups.values() for policy in each))
-    legend_in = 0.18 * -(-len(policies) // 2)
-    block_in = _CLASS_IN + _BOX_IN * len(policies)
-    body_in = block_in * max(len(groups), 1)
-    height = body_in + _TOP_IN + _BOTTOM_IN + legend_in
-    figure = Figure(figsize=(_WIDTH_IN, height))
-    bottom = (_BOTTOM_IN + legend_in) / height
-    axes = figure.add_axes((_SIDE_IN / _WIDTH_IN, bottom, 1 - 2 * _SIDE_IN / _WIDTH_IN, body_in / height))
-    draw_boxes(axes, groups, policies)
-    handles = policy_patches(policies)
-    place: dict[str, Any] = {
-        "loc": "upper center",
-        "bbox_to_anchor": (0.5, (legend_in + 0.22) / height),
-        "ncols": 2,
-    }
-    figure.legend(handles=handles, **place, **LEGEND)
-    return svg_element(figure, key)
 
 
 def policy_patches(policies: Sequence[str]) -> list[Patch]:
@@ -56,7 +26,11 @@ def policy_patches(policies: Sequence[str]) -> list[Patch]:
 
 
 def draw_boxes(axes: Axes, groups: Mapping[str, Mapping[str, FloatArray]], policies: Sequence[str]) -> None:
-    """Draw the boxes of `box_plot_svg` into axes, without a legend; policies have the colours in order."""
+    """Draw boxes of completion times into axes, a block per class and a box per policy, without a legend.
+
+    A box spans the middle half, its line is the median, and the whiskers end at 5 and 95 %. Groups are JCTs
+    in seconds by class and policy; times below 1 s are drawn at 1 s, and an empty array has no box.
+    """
     block_in = _CLASS_IN + _BOX_IN * len(policies)
     ends: list[float] = []
     for block, (label, by_policy) in enumerate(groups.items()):

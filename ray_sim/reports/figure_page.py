@@ -4,45 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from ray_sim.model.readable import first_and_others, number
+from ray_sim.reports.curves import Axis, Curves, Point, curves_svg
 from ray_sim.reports.page import Cell, Page, Picture, Section, Table, number_cell
-from ray_sim.reports.plots import SVG_IN, axes_with_legend, colour, draw_legend, literal_text, svg_element
 from ray_sim.reports.shape_samples import X
 from ray_sim.reports.shapes import JudgedCheck, ShapeVerdict
-from ray_sim.reports.statistics import ConfidenceInterval, interval_text
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """An axis of a figure."""
-
-    label: str
-    unit: str | None = None
-    log: bool = False
-
-    @property
-    def title(self) -> str:
-        """Label with its unit."""
-        return self.label if self.unit is None else f"{self.label} ({self.unit})"
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """Mean of a series at one x over its seeds."""
-
-    series: str
-    x: X
-    seeds: int
-    mean: float
-    interval: ConfidenceInterval | None
-    published: float | None
+from ray_sim.reports.statistics import interval_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +51,11 @@ class FigureResult:
     """Why the figure cannot be judged."""
     completions: str | None = None
     """Remark on series that complete different numbers of jobs at the same x; null where there are none."""
+
+    @property
+    def curves(self) -> Curves:
+        """Its plot."""
+        return Curves(self.x, self.y, self.xs, self.series, self.points)
 
     @property
     def off_scale(self) -> tuple[Point, ...]:
@@ -239,7 +212,7 @@ def check_note(check: JudgedCheck) -> str:
 
 
 def _figure(index: int, result: FigureResult) -> Section:
-    drawn = [Picture(figure_svg(result, f"figure-{index}"), _caption(result))] if result.points else []
+    drawn = [Picture(curves_svg(result.curves, f"figure-{index}"), _caption(result))] if result.points else []
     tables = [_points(result)] if result.points else []
     return Section(
         f"{result.name}: {result.title}",
@@ -293,65 +266,3 @@ def _points(result: FigureResult) -> Table:
         rows.append((Cell(point.series), *map(number_cell, numbers)))
     columns = ("series", result.x.title, result.y.title, "95 % interval", "seeds", "published")
     return Table(columns, tuple(rows))
-
-
-_MARKERS = "osD^v<>Ph*"
-"""Markers of the series, so that they differ without colour."""
-
-
-def figure_svg(result: FigureResult, name: str) -> str:
-    """Plot a figure as an SVG element; `name` is unique among the pictures of its page.
-
-    Numbers as x make lines, names make groups of points side by side. Hollow markers are the paper's numbers.
-    """
-    numeric = all(isinstance(x, int | float) and not isinstance(x, bool) for x in result.xs)
-    figure, axes = axes_with_legend(SVG_IN, "", list(result.series))
-    for index, series in enumerate(result.series):
-        points = [point for point in result.points if point.series == series]
-        shift = 0.0 if numeric else 0.5 * ((index + 0.5) / len(result.series) - 0.5)
-        places = [_place(point, result, numeric=numeric) + shift for point in points]
-        _draw(axes, places, points, index, series, joined=numeric)
-    if numeric:
-        axes.set_xscale("log" if result.x.log else "linear")
-    else:
-        axes.set_xticks(range(len(result.xs)), [literal_text(str(x)) for x in result.xs], fontsize="small")
-        axes.set_xlim(-0.5, len(result.xs) - 0.5)
-    axes.set_yscale("log") if result.y.log else _from_zero(axes)
-    axes.set_xlabel(literal_text(result.x.title))
-    axes.set_ylabel(literal_text(result.y.title))
-    draw_legend(figure, axes)
-    return svg_element(figure, name)
-
-
-def _from_zero(axes: Axes) -> None:
-    """Let y begin at 0 or below, with room above, and short numbers, such as 250k, beside the frame."""
-    from matplotlib.ticker import EngFormatter
-
-    low, high = axes.get_ylim()
-    low = min(0.0, low)
-    axes.set_ylim(low, high + 0.05 * (high - low))
-    axes.yaxis.set_major_formatter(EngFormatter(sep=""))
-
-
-def _place(point: Point, result: FigureResult, *, numeric: bool) -> float:
-    if numeric and isinstance(point.x, int | float):
-        return float(point.x)
-    return float(result.xs.index(point.x))
-
-
-def _draw(
-    axes: Axes, places: list[float], points: list[Point], index: int, series: str, *, joined: bool
-) -> None:
-    means = np.array([point.mean for point in points])
-    intervals = [point.interval or ConfidenceInterval(np.nan, np.nan) for point in points]
-    ends = [means - [each.low for each in intervals], [each.high for each in intervals] - means]
-    marker = _MARKERS[index % len(_MARKERS)]
-    style: dict[str, Any] = {"color": colour(index), "marker": marker}
-    axes.errorbar(
-        places, means, yerr=np.maximum(0.0, ends), label=literal_text(series), markersize=4,
-        linestyle="-" if joined else "none", linewidth=1.2, capsize=2, **style,
-    )  # fmt: skip
-    shown = [each for each in zip(places, points, strict=True) if each[1].published is not None]
-    if shown:
-        xs, ys = zip(*((place, point.published) for place, point in shown), strict=True)
-        axes.plot(xs, ys, markersize=8, markerfacecolor="none", linestyle="none", **style)

@@ -19,6 +19,7 @@ from ray_sim.reports.compare import (
     SignificanceVerdict,
     compare_policies,
     default_metric,
+    in_seconds,
     lower_is_better,
 )
 from ray_sim.reports.statistics import ROUNDING, interval_text, mean_interval, metric_range
@@ -36,7 +37,7 @@ _VERDICTS = {
 
 @dataclass(frozen=True, slots=True)
 class PlaceComparison:
-    """The policies of one workload, cluster and setting, compared by `default_metric`."""
+    """The policies of one place, or the values of an axis under one policy, compared by a metric."""
 
     metric: str
     values: Mapping[str, FloatArray]
@@ -52,7 +53,7 @@ class PlaceComparison:
     @property
     def text(self) -> Callable[[float], str]:
         """Formatter of values of the metric."""
-        return duration if self.metric == JCT else number
+        return duration if in_seconds(self.metric) else number
 
     def interval(self, policy: str) -> str:
         """95 % interval of a policy's mean, or why there is none."""

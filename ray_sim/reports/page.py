@@ -66,7 +66,8 @@ class Picture:
 class Chart:
     """A picture that the script of the page draws and the reader can zoom; `data` becomes JSON.
 
-    ``data["kind"]`` is ``gantt`` or ``lines``, see `ray_sim.reports.page`. Names in it are shown as text.
+    ``data["kind"]`` is ``gantt`` or ``gantts`` (`ray_sim.reports.history.gantt`), ``lines`` or ``rows``
+    (`ray_sim.reports.charts`). Names in it are shown as text.
     """
 
     caption: str
@@ -77,7 +78,7 @@ class Chart:
     def packed(self) -> str:
         """Base64 of the deflated JSON."""
         text = json.dumps(self.data, separators=(",", ":"), allow_nan=False)
-        return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+        return base64.b64encode(zlib.compress(text.encode(), 6)).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,8 @@ class Page:
     title: str
     subtitle: str
     sections: tuple[Section, ...]
+    refresh_s: int = 0
+    """Seconds after which a browser loads the page again; 0 for never."""
 
 
 def fact_texts(facts: Iterable[tuple[str, object]]) -> tuple[tuple[str, str], ...]:
@@ -186,13 +189,16 @@ Line = tuple[FloatArray, FloatArray]
 
 
 def line_chart(caption: str, unit: str, lines: Mapping[str, Line], *, focus_s: float | None = None) -> Chart:
-    """Step lines over time by name.
+    """Step lines over time by name, whose values are in `unit`.
 
-    `unit` stands below the chart until the reader points at it. `focus_s` ends the interesting part, e.g. the
-    last submission; a long rest is out of view at first.
+    `focus_s` ends the interesting part, e.g. the last submission; a long rest is out of view at first.
     """
-    series = [{"name": shown(name), **_points(*line)} for name, line in lines.items()]
-    return Chart(caption, {"kind": "lines", "unit": unit, "focus_s": focus_s, "series": series})
+    series = [{"name": shown(name), **line_points(line)} for name, line in lines.items()]
+    return Chart(caption, {**STEPS, "x": "time", "y_title": unit, "focus_s": focus_s, "series": series})
+
+
+STEPS: Mapping[str, object] = {"kind": "lines", "note": "", "x_title": ""}
+"""What the script reads of a chart of step lines, beside its lines and their axes."""
 
 
 def timeline_to_end(timeline: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
@@ -213,8 +219,10 @@ def timeline_lines(timeline: pl.DataFrame, columns: Mapping[str, str]) -> dict[s
     }
 
 
-def _points(time_s: FloatArray, values: FloatArray) -> dict[str, object]:
-    kept = thin_steps(time_s, np.nan_to_num(values, nan=-np.inf), MOST_POINTS)
+def line_points(line: Line, most: int = MOST_POINTS) -> dict[str, object]:
+    """At most so many points of a line that keep its shape."""
+    time_s, values = line
+    kept = thin_steps(time_s, np.nan_to_num(values, nan=-np.inf), most)
     return {
         "x": np.round(time_s[kept], 3).tolist(),
         "y": [None if np.isnan(value) else float(f"{value:.6g}") for value in values[kept].tolist()],

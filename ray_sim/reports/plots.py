@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import polars as pl
 
-from ray_sim.model.readable import number
 from ray_sim.model.units import FloatArray
 
 if TYPE_CHECKING:
@@ -168,28 +167,6 @@ def hexagons_svg(x_s: FloatArray, y_s: FloatArray, labels: tuple[str, str], name
     axes.set_ylim(0.8, 10 ** limits[1][1])
     axes.set_xlabel(f"{labels[0]} (at least 1 s)")
     axes.set_ylabel(f"{labels[1]} (at least 1 s)")
-    return svg_element(figure, name)
-
-
-def bars_svg(values: Mapping[str, float | None], xlabel: str, name: str) -> str:
-    """One bar per name with its value at the end, as an SVG element; a null value has no bar."""
-    labels = _wrapped(list(values), SVG_IN[0])
-    slot_in = _LINE_IN * max((label.count("\n") + 1 for label in labels), default=1) + 0.22
-    size_in = SVG_IN[0], slot_in * len(values) + _BOTTOM_IN + _TOP_IN
-    figure, axes = _framed(size_in, _RIGHT_IN, _RIGHT_IN, _BOTTOM_IN, _TOP_IN)
-    lengths = [value or 0.0 for value in values.values()]
-    places = (np.arange(len(lengths)) + 1) * slot_in - 0.11
-    axes.barh(places, lengths, height=0.18, color=[colour(index) for index in range(len(lengths))])
-    for place, label, value, length in zip(places, labels, values.values(), lengths, strict=True):
-        axes.text(0, place - 0.11, literal_text(label), va="bottom", fontsize="small")
-        beside: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
-        axes.annotate(number(value), (length, place), fontsize="small", **beside)
-    axes.set_xlim(0, 1.2 * max(lengths, default=0.0) or 1.0)
-    axes.set_ylim(slot_in * max(1, len(lengths)), 0)  # the first name on top
-    axes.yaxis.set_visible(False)
-    axes.spines[["left", "right", "top"]].set_visible(False)
-    axes.locator_params(axis="x", nbins=5)
-    axes.set_xlabel(xlabel)
     return svg_element(figure, name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,7 @@ from ray_sim.model.units import US_PER_S, BoolArray, IntArray
 from ray_sim.reports.findings import bound_text
 from ray_sim.reports.history.explanation import RunExplainer
 from ray_sim.reports.history.explanation_text import MOST_IN_PAGE, explanation_sections
-from ray_sim.reports.history.gantt import gantt
+from ray_sim.reports.history.gantt import Gantt, gantt
 from ray_sim.reports.history.holdings import FreeCapacity, History, RunFacts, read_history
 from ray_sim.reports.history.reasons import Waits
 from ray_sim.reports.page import (
@@ -189,18 +190,12 @@ _COMMON = ("time_s", "waiting", "running")
 
 def run_charts(result: RunResult, explainer: RunExplainer | None) -> tuple[Chart, ...]:
     """Charts of a run; without an explainer those that need neither demands nor capacities."""
-    if explainer is None:
-        names = tuple(result.events["server"].drop_nulls().unique(maintain_order=True).to_list())
-        bars = gantt(read_history(result.events, result.jobs, names), names, result.jobs)
-    else:
-        facts = explainer.facts
-        bars = gantt(explainer.history, facts.servers, result.jobs, facts.there)
+    bars = run_gantt(result, explainer)
     timeline = timeline_to_end(result.timeline, result.jobs)
-    told = {} if explainer is None else _explanations(result.jobs, explainer)
     note = f"{bars.left_out:,} shorter stays are left out." if bars.left_out else ""
     jobs = {"waiting": "waiting", "running": "running"}
     return (
-        Chart("Jobs on servers", {**bars.data, "explanations": told}, note),
+        Chart("Jobs on servers", bars.data, note),
         line_chart("Jobs waiting and running", "jobs", timeline_lines(timeline, jobs)),
         *_utilisation(timeline, explainer),
         *([] if explainer is None else _placement_charts(explainer)),
@@ -208,10 +203,22 @@ def run_charts(result: RunResult, explainer: RunExplainer | None) -> tuple[Chart
     )
 
 
-def _explanations(jobs: pl.DataFrame, explainer: RunExplainer) -> dict[str, object]:
+def run_gantt(
+    result: RunResult, explainer: RunExplainer | None, most_explained: int = MOST_EXPLAINED
+) -> Gantt:
+    """Jobs on servers, with reasons for so many jobs that waited longest; without an explainer for none."""
+    if explainer is None:
+        names = tuple(result.events["server"].drop_nulls().unique(maintain_order=True).to_list())
+        return gantt(read_history(result.events, result.jobs, names), names, result.jobs)
+    bars = gantt(explainer.history, explainer.facts.servers, result.jobs, explainer.facts.there)
+    told = _explanations(result.jobs, explainer, most_explained)
+    return replace(bars, data={**bars.data, "explanations": told})
+
+
+def _explanations(jobs: pl.DataFrame, explainer: RunExplainer, most: int) -> dict[str, object]:
     """Sections of text by job index, of the jobs that waited longest."""
     order = jobs.with_row_index("job").filter(pl.col("queue_s") > 0)
-    longest = order.sort("queue_s", "job", descending=[True, False])["job"].head(MOST_EXPLAINED)
+    longest = order.sort("queue_s", "job", descending=[True, False])["job"].head(most)
     return {str(job): explanation_sections(explainer.explain(job, MOST_IN_PAGE)) for job in longest.to_list()}
 
 
@@ -238,7 +245,7 @@ def _placement_charts(explainer: RunExplainer) -> list[Chart]:
     charts = []
     if not facts.chunked:
         pieces = fragmentation(facts, explainer.free, explainer.waits, np.unique(history.time_us))
-        unit = "share of free capacity in pieces too small for the job that waits longest"
+        unit = "share of free capacity in too small pieces"
         lines = timeline_lines(pieces, {"fragmentation": "fragmentation"})
         charts.append(line_chart("Fragmentation", unit, lines))
     if facts.cloud.any() and not facts.cloud.all():

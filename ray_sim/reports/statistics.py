@@ -13,7 +13,7 @@ import numpy as np
 from ray_sim.model.readable import number
 from ray_sim.model.units import FloatArray
 
-_SIGNED = ("welfare.surplus", "audit.load_excess", "policy_figures.")
+_SIGNED = ("welfare.surplus", "policy_figures.")
 _SHARES = ("utilisation.", "jain_index", "welfare.eviction_rate")
 
 

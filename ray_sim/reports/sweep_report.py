@@ -7,33 +7,33 @@ docs/reports.md describes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 
 from ray_sim.model.result import JobStatus
+from ray_sim.model.text import shown
 from ray_sim.model.units import FloatArray
-from ray_sim.reports.box_plots import box_plot_svg
-from ray_sim.reports.compare import PolicyComparison
+from ray_sim.reports.charts import JOB_COLUMNS, box_chart, interval_chart, jct_chart
+from ray_sim.reports.compare import PolicyComparison, in_seconds
 from ray_sim.reports.findings import PlaceComparison, certificate_text, findings, percent_text
 from ray_sim.reports.page import (
+    MOST_POINTS,
+    STEPS,
     Cell,
     Chart,
-    Line,
     Page,
-    Picture,
     Section,
     Table,
     frame_table,
-    line_chart,
+    line_points,
     number_cell,
     timeline_lines,
     without_constants,
 )
-from ray_sim.reports.plots import bars_svg, jct_cdf_svg
-from ray_sim.reports.statistics import interval_text
+from ray_sim.reports.statistics import interval_text, mean_interval, metric_range
 from ray_sim.reports.tables import (
     KEYS,
     Place,
@@ -50,12 +50,20 @@ MOST_CLASSES = 6
 """Virtual clusters, and users, in the box plots; those with the most jobs."""
 
 _SIZES = (1.0, 4.0, 8.0)
+_SIZE = "size"
+"""Column of the class of a job's number of GPUs."""
 _SIZE_LABELS = ("1 GPU or less", "2 to 4 GPUs", "5 to 8 GPUs", "more than 8 GPUs")
 OWNERS = ("vc", "user")
 """Columns of those to whom jobs belong, among whom a scheduler may be fair."""
 
-PLACE_COLUMNS = ("vc", "user", "num_gpus", "submit_s", "duration_s", "jct_s", "status")
+PLACE_COLUMNS = (
+    *("job_id", "vc", "user", "num_gpus", "submit_s", "duration_s"),
+    *("jct_s", "queue_s", "run_s", "status"),
+)
 """Columns of jobs.parquet that these parts use."""
+
+MOST_TIMELINES = 3
+"""Seeds of each policy whose timelines a page has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +73,9 @@ class PlaceData:
     jct_s: Mapping[str, FloatArray]
     """JCTs by policy, all seeds together, ascending, in seconds."""
     jobs: pl.DataFrame | None = None
-    """Jobs of all runs: `PLACE_COLUMNS` and ``policy``."""
-    timelines: Mapping[str, pl.DataFrame] = field(default_factory=dict)
-    """Timeline of the first seed of each policy."""
-    seeds: Collection[int | None] = ()
-    """Seeds of these timelines; None of a run that depends on no seed."""
+    """Jobs of all runs: `PLACE_COLUMNS`, ``policy`` and ``seed``."""
+    timelines: Mapping[str, Mapping[int | None, pl.DataFrame]] = field(default_factory=dict)
+    """Timelines of the first seeds of each policy, at most `MOST_TIMELINES`, by policy and seed."""
 
 
 Places = Iterable[tuple[Place, PlaceData]]
@@ -100,11 +106,17 @@ def sweep_page(
     comparisons: Mapping[Place, PlaceComparison],
     places: Places,
     configurations: pl.DataFrame,
+    axes: Iterable[Section] = (),
+    gantts: Callable[[Place], Chart | None] = lambda _: None,
 ) -> Page:
     """Build the report of a sweep.
 
-    `comparisons` are those of the finished runs, by `ray_sim.reports.findings.compare_places`;
-    `configurations` has the columns of `CONFIGURATIONS_SCHEMA`.
+    Parameters
+    ----------
+    comparisons : those of the finished runs, by `ray_sim.reports.findings.compare_places`
+    configurations : table with the columns of `CONFIGURATIONS_SCHEMA`
+    axes : by `ray_sim.reports.across`
+    gantts : from a place to the chart of some runs' jobs on servers; None where there is none
     """
     states = dict(configurations.group_by("state").len().iter_rows())
     counts = [f"{states[state]} {state}" for state in ("done", "failed", "missing") if state in states]
@@ -116,10 +128,8 @@ def sweep_page(
         sections=(
             *_failures(configurations),
             *([Section("Warnings, the first of each policy", facts=warnings)] if warnings else []),
-            *(
-                _place(index, place, means, rows, comparisons[place], data)
-                for index, (place, data) in enumerate(places)
-            ),
+            *axes,
+            *(_place(place, means, rows, comparisons[place], data, gantts(place)) for place, data in places),
             Section("Configurations", tables=(listing,), folded=True),
         ),
     )
@@ -135,12 +145,12 @@ def _failures(configurations: pl.DataFrame) -> tuple[Section, ...]:
 
 
 def _place(
-    index: int,
     place: Place,
     means: pl.DataFrame,
     rows: Sequence[RunRow],
     compared: PlaceComparison,
     data: PlaceData,
+    gantts: Chart | None,
 ) -> Section:
     here = means.filter(workload=place[0], cluster=place[1], setting=place[2])
     runs = [row for row in rows if row.place == place]
@@ -164,10 +174,12 @@ def _place(
         place_title(place),
         text=tuple(filter(None, [" ".join(findings(compared)), certificate_text(here)])),
         tables=tuple(each for each in tables if each is not None),
-        charts=tuple(place_charts(data)),
-        pictures=(
-            *_pictures(f"{index}", here, data.jct_s),
-            *([] if jobs is None else class_pictures(f"{index}", jobs)),
+        charts=(
+            *summary_charts(compared, here, runs),
+            *difference_charts(compared, runs),
+            *jct_charts(data),
+            *place_charts(data),
+            *([] if gantts is None else [gantts]),
         ),
     )
 
@@ -181,28 +193,67 @@ def _same_seeds(runs: Sequence[RunRow]) -> bool:
     return len(set(map(frozenset, seeds.values()))) < 2
 
 
-def _pictures(name: str, means: pl.DataFrame, jct_s: Mapping[str, FloatArray]) -> tuple[Picture, ...]:
-    bars = {"queue_s.mean": ("Mean queueing delay", "hours", 3600)}
-    bars |= {
-        column: (f"Utilisation, {resource}", "used over offered", 1)
-        for column, resource in columns_in_use(means, "utilisation.").items()
-    }
-    pictures = [Picture(jct_cdf_svg(jct_s, f"jct-{name}"), "Job completion times")]
-    for column, (caption, unit, divisor) in bars.items():
-        values = dict(zip(means["policy"], means[column] / divisor, strict=True))
-        pictures.append(Picture(bars_svg(values, unit, f"{column}-{name}"), caption))
-    return tuple(pictures)
+def difference_charts(place: PlaceComparison, rows: Sequence[RunRow]) -> list[Chart]:
+    """Differences to the best policy with intervals, and those of single seeds; none of one policy."""
+    compared = place.comparison
+    if compared is None or not compared.common_seeds:
+        return []
+    best, values = compared.baseline, _by_seed(rows, place.metric)
+    pairs = [(each.policy, each.difference, each.interval) for each in compared.policies]
+    means = {policy: (mean, interval) for policy, mean, interval in pairs if mean is not None}
+    paired = {policy: _minus(values[policy], values[best]) for policy in means}
+    caption, title = f"Difference to {best}, paired by seed", f"{place.name} minus that of {best}"
+    return [interval_chart(caption, title, means, paired, in_s=in_seconds(place.metric))]
 
 
-def verdict_table(place: PlaceComparison) -> Table | None:
-    """Means with intervals, and paired differences to the best policy; None with fewer than two policies."""
+def _by_seed(rows: Sequence[RunRow], metric: str) -> dict[str, dict[int | None, float]]:
+    values: dict[str, dict[int | None, float]] = {}
+    for row in rows:
+        if (value := row.summary.flat().get(metric)) is not None:
+            values.setdefault(row.policy, {})[row.seed] = float(value)
+    return values
+
+
+def _minus(values: Mapping[int | None, float], best: Mapping[int | None, float]) -> dict[int | None, float]:
+    """Differences by seed; a run that depends on no seed is paired with each."""
+    seeds = list(values if None not in values else best)
+    pairs = {seed: (values.get(seed, values.get(None)), best.get(seed, best.get(None))) for seed in seeds}
+    return {seed: a - b for seed, (a, b) in pairs.items() if a is not None and b is not None}
+
+
+def summary_charts(place: PlaceComparison, means: pl.DataFrame, rows: Sequence[RunRow]) -> list[Chart]:
+    """The metric that compares, mean queueing delay and utilisations by policy, with intervals over seeds."""
+    titles = {place.metric: place.name, "queue_s.mean": "mean queueing delay"}
+    used = columns_in_use(means, "utilisation.")
+    titles |= {column: f"utilisation, used over offered {resource}" for column, resource in used.items()}
+    charts = []
+    for column, title in titles.items():
+        found = {}
+        for policy, by_seed in _by_seed(rows, column).items():
+            values = np.array([*by_seed.values()])
+            found[policy] = float(values.mean()), mean_interval(values, metric_range(column))
+        charts.append(
+            interval_chart(f"{title[:1].upper()}{title[1:]}", title, found, in_s=in_seconds(column))
+        )
+    return charts
+
+
+def verdict_table(place: PlaceComparison, heading: str = "policy", *, is_best: bool = True) -> Table | None:
+    """Means with intervals, and paired differences to the baseline; None with fewer than two policies.
+
+    Parameters
+    ----------
+    heading : what is compared
+    is_best : whether the baseline is the best, if all have common seeds
+    """
     compared, text = place.comparison, place.text
     if compared is None:
         return None
     best = compared.baseline
-    title = "best mean" if compared.common_seeds else "baseline"
+    is_best = is_best and compared.common_seeds > 0
+    title = "best mean" if is_best else "baseline"
     changes = {best: ("-", "-", title)} | {each.policy: _change(each, text) for each in compared.policies}
-    marked = best if compared.common_seeds else None
+    marked = best if is_best else None
     lines = []
     for policy, change in changes.items():
         values = place.values[policy]
@@ -210,7 +261,7 @@ def verdict_table(place: PlaceComparison) -> Table | None:
         cells = map(number_cell, (place.interval(policy), *change[:2], len(values)))
         lines.append((Cell(policy), Cell(change[2]), mean, *cells))
     return Table(
-        columns=("policy", "verdict", place.name, "95 % interval", f"minus {best}", "in %", "seeds"),
+        columns=(heading, "verdict", place.name, "95 % interval", f"minus {best}", "in %", "seeds"),
         rows=tuple(lines),
         note=f"Differences to {best} are paired over seeds, in brackets their 95 % intervals; verdicts at "
         "5 % after Holm's correction, as by ray-sim compare.",
@@ -241,35 +292,51 @@ def reject_table(rows: Sequence[RunRow]) -> Table | None:
     return Table(("policy", *reasons), tuple(lines), note)
 
 
-def class_pictures(name: str, jobs: pl.DataFrame) -> list[Picture]:
-    """Box plots of completion times by number of GPUs, by vc and by user where the workload has any."""
-    done = jobs.filter(pl.col("status") == JobStatus.COMPLETED)
-    pictures = [Picture(box_plot_svg(jct_by_size(jobs), f"box-size-{name}"), "JCT by size of job")]
-    for column in OWNERS:
-        counts = done.drop_nulls(column).group_by(column).len()
-        most = counts.sort(["len", column], descending=[True, False])
+def jct_charts(data: PlaceData) -> list[Chart]:
+    """Completion times over all seeds, and boxes by number of GPUs, by vc and by user where there are any."""
+    if data.jobs is None:
+        return [jct_chart("Job completion times", data.jct_s, {})]
+    done = _with_sizes(data.jobs).sort("jct_s", maintain_order=True)
+    classes, captions = {_SIZE: _sizes(done)}, {_SIZE: "JCT by size of job"}
+    for owner in OWNERS:
+        counts = done.drop_nulls(owner).group_by(owner).len()
+        most = counts.sort(["len", owner], descending=[True, False])
         if most.height > 1:
-            owners = most[column].head(MOST_CLASSES).to_list()
-            groups = _groups(done.with_columns(label=column), owners)
+            classes[owner] = most[owner].head(MOST_CLASSES).to_list()
             the_most = f", the {MOST_CLASSES} with most jobs" if most.height > MOST_CLASSES else ""
-            svg = box_plot_svg(groups, f"box-{column}-{name}")
-            pictures.append(Picture(svg, f"JCT by {column}{the_most}"))
-    return pictures
+            captions[owner] = f"JCT by {owner}{the_most}"
+    boxes = [box_chart(captions[by], _groups(done, by, labels), by) for by, labels in classes.items()]
+    numbers = [
+        pl.col(by).replace_strict(labels, range(len(labels)), default=None) for by, labels in classes.items()
+    ]
+    known = done.select("policy", *JOB_COLUMNS, *numbers).partition_by(
+        "policy", as_dict=True, include_key=False
+    )
+    jobs = {policy: known[(policy,)] for policy in data.jct_s if (policy,) in known}
+    return [jct_chart("Job completion times", data.jct_s, jobs), *boxes]
+
+
+def _with_sizes(jobs: pl.DataFrame) -> pl.DataFrame:
+    """The completed jobs with the class of their number of GPUs."""
+    done = jobs.filter(pl.col("status") == JobStatus.COMPLETED)
+    index = np.searchsorted(_SIZES, done["num_gpus"].to_numpy(), side="left")
+    return done.with_columns(pl.Series(_SIZE, np.array(_SIZE_LABELS)[index], dtype=pl.String))
 
 
 def jct_by_size(jobs: pl.DataFrame) -> dict[str, dict[str, FloatArray]]:
     """JCTs in seconds of the completed jobs by number of GPUs and policy; sizes without jobs are left out."""
-    done = jobs.filter(pl.col("status") == JobStatus.COMPLETED)
-    index = np.searchsorted(_SIZES, done["num_gpus"].to_numpy(), side="left")
-    by_size = done.with_columns(label=pl.Series(np.array(_SIZE_LABELS)[index], dtype=pl.String))
-    present = set(by_size["label"])
-    return _groups(by_size, [label for label in _SIZE_LABELS if label in present])
+    done = _with_sizes(jobs)
+    return _groups(done, _SIZE, _sizes(done))
 
 
-def _groups(jobs: pl.DataFrame, labels: Sequence[str]) -> dict[str, dict[str, FloatArray]]:
+def _sizes(done: pl.DataFrame) -> list[str]:
+    return [label for label in _SIZE_LABELS if label in set(done[_SIZE])]
+
+
+def _groups(jobs: pl.DataFrame, by: str, labels: Sequence[str]) -> dict[str, dict[str, FloatArray]]:
     """JCTs by class and policy, in the order of appearance of the policies."""
     policies = jobs["policy"].unique(maintain_order=True).to_list()
-    parts = {key: part["jct_s"].to_numpy() for key, part in jobs.group_by("label", "policy")}
+    parts = {key: part["jct_s"].to_numpy() for key, part in jobs.group_by(by, "policy")}
     empty = np.zeros(0)
     return {label: {policy: parts.get((label, policy), empty) for policy in policies} for label in labels}
 
@@ -302,28 +369,21 @@ def fairness_table(jobs: pl.DataFrame, owner: str) -> Table | None:
 
 
 def place_charts(data: PlaceData) -> list[Chart]:
-    """Queue length and use of each resource over time by policy, of the first seed."""
-    timelines = data.timelines
-    if not timelines:
-        return []
+    """Queue length and use of each resource over time by policy, of the first seeds."""
+    runs = [(policy, *run) for policy, timelines in data.timelines.items() for run in timelines.items()]
     focus_s = None if data.jobs is None else float(str(data.jobs["submit_s"].max() or 0.0))
-    columns = {"waiting": "Jobs waiting"}
-    names = list(dict.fromkeys(name for each in timelines.values() for name in each.columns))
-    columns |= {name: f"{name.removeprefix('used_')} in use" for name in names if name.startswith("used_")}
+    columns = {"waiting": ("Jobs waiting", "jobs")}
+    names = dict.fromkeys(name for _, _, each in runs for name in each.columns if name.startswith("used_"))
+    columns |= {name: (f"{name[5:]} in use", name[5:]) for name in names}
+    most = MOST_POINTS // max(map(len, data.timelines.values()), default=1)
     charts = []
-    for column, caption in columns.items():
-        lines: dict[str, Line] = {}
-        for policy, timeline in timelines.items():
+    for column, (caption, unit) in columns.items():
+        series = []
+        for policy, seed, timeline in runs:
             if column in timeline.columns and timeline[column].sum():
-                lines |= timeline_lines(timeline, {column: policy})
-        if lines:
-            charts.append(line_chart(caption, _seeds_text(data.seeds), lines, focus_s=focus_s))
+                line = line_points(timeline_lines(timeline, {column: policy})[policy], most)
+                series.append({"name": shown(policy), **({} if seed is None else {"seed": seed}), **line})
+        if series:
+            axes = {"x": "time", "y_title": unit, "focus_s": focus_s, "shared": True}
+            charts.append(Chart(caption, {**STEPS, **axes, "series": series}))
     return charts
-
-
-def _seeds_text(seeds: Collection[int | None]) -> str:
-    """Name the seeds of the timelines, e.g. "of seed 0"; empty if no run depends on a seed."""
-    named = sorted(seed for seed in seeds if seed is not None)
-    if len(named) > 1:
-        return f"of the first seed of each policy, {named[0]} to {named[-1]}"
-    return f"of seed {named[0]}" if named else ""

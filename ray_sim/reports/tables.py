@@ -90,8 +90,6 @@ def _audit_rows(audit: WelfareAudit) -> Rows:
         ("audit: bound on gains by misreports", audit.regret_bound),
         ("audit: sampled jobs", audit.sampled_jobs),
         ("audit: line of Lemma 4.3", audit.eviction_line),
-        ("audit: fullest round, share of GPUs held", audit.load_max),
-        ("audit: fullest round, share of C' booked", audit.booked_max),
     ]
     return [*_known(*rows), *[("audit: violation", text) for text in audit.violations or ["none"]]]
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ray_sim.certificates.announced_audit import RunIntervals, eviction_line, load_figures, violations
+from ray_sim.certificates.announced_audit import RunIntervals, eviction_line, violations
 from ray_sim.contract.announced_worlds import busy_announced, misreporting
 from ray_sim.contract.rigid_worlds import cluster, job_table
 from ray_sim.engine.build_world import build_world
@@ -100,7 +100,6 @@ def test_the_optimum_after_the_fact_takes_the_dearer_job() -> None:
     assert found.lp_bound == pytest.approx(5, rel=ROUNDED)
     assert found.launch_plan_bound == pytest.approx(5, rel=ROUNDED)
     assert found.launch_plan_ratio == pytest.approx(5 / 3, rel=ROUNDED)
-    assert (found.load_max, found.load_mean, found.booked_max) == (1, 1, None)
     assert (found.regret, found.sampled_jobs, found.violations) == (None, None, [])
 
 
@@ -160,7 +159,7 @@ def test_an_audit_is_shown_and_its_numbers_are_metrics() -> None:
     assert summary.flat()["welfare.bound"] == welfare_of(result).bound
 
 
-# ---------------------------------------------------------------- Lemma 4.3 and loads
+# ---------------------------------------------------------------- Lemma 4.3
 
 
 @pytest.mark.parametrize(("nodes", "exponent"), [(625, 1.4), (10_000, 23.7)])
@@ -179,15 +178,6 @@ def test_lemma_4_3_says_nothing_without_spare_nodes_or_threshold() -> None:
     assert eviction_line(10_000, 10_000 * 0.95, 1, 1, 1, 0.0) is None
     assert eviction_line(100, 99.5, 1, 1, 1, 0.05) is None
     assert eviction_line(4, 2.0, 4, 1, 1, 0.05) is None
-
-
-def test_loads_are_compared_up_to_the_last_round_in_use() -> None:
-    held, booked = np.array([2, 4, 0, 0]), np.array([1, 1, 3, 0]) * NANO
-    found = load_figures(held, 4, booked, 3 * NANO)
-    assert [found.load_max, found.load_mean] == pytest.approx([1, 0.5])
-    assert [found.booked_max, found.booked_mean] == pytest.approx([1, 5 / 9])
-    assert found.load_excess == 3
-    assert load_figures(np.zeros(3, dtype=np.int64), 4, None, 0).load_max == 0
 
 
 # ---------------------------------------------------------------- rules

@@ -15,7 +15,7 @@ from ray_sim.cli import main
 from ray_sim.cli.app import COMMANDS
 from ray_sim.cli.options import OPTIONS
 from ray_sim.experiments.scenario import AuditSpec, Scenario, Spec, TrimSpec, WorkloadSpec
-from tests.command_line import RAY_SIM, WEEK, answer, complaint
+from tests.command_line import RAY_SIM, WEEK, answer, complaint, python
 from tests.conftest import REPOSITORY
 
 
@@ -40,8 +40,7 @@ def test_help_loads_nothing_heavy() -> None:
     heavy = ["polars", "numpy", "numba", "ray", "mlflow", "matplotlib", "pydantic"]
     program = "import sys; from ray_sim.cli import main; main(['--help'])"
     program += f"; print([name for name in {heavy} if name in sys.modules])"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert ended.stdout.splitlines()[-1] == "[]"
+    assert python("-c", program).splitlines()[-1] == "[]"
 
 
 @pytest.mark.slow
@@ -206,12 +205,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(desk: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     ended = subprocess.run(
-        [*RAY_SIM, "policies"],
-        stdout=writing,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-        cwd=REPOSITORY,
+        [*RAY_SIM, "policies"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False, cwd=REPOSITORY
     )
     os.close(writing)
     assert "Traceback" not in ended.stderr

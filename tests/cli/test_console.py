@@ -129,8 +129,12 @@ def test_any_table_on_a_terminal_keeps_to_its_width_and_loses_no_word(
 def test_a_table_too_wide_for_columns_becomes_records(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "20")
-    print_table(["policy", "mean JCT s", "makespan s"], [("fifo", 1234567.0, 2), ("sjf", 3.5, 4)])
+    table = ["policy", "mean JCT s", "makespan s"], [("fifo", 1234567.0, 2), ("sjf", 3.5, 4)]
+    monkeypatch.setenv("COLUMNS", "27")  # columns of 6, 9 and 8, with two blanks between them
+    print_table(*table)
+    assert max(map(len, capsys.readouterr().out.splitlines())) == 27
+    monkeypatch.setenv("COLUMNS", "26")
+    print_table(*table)
     assert capsys.readouterr().out.splitlines() == [
         "policy      fifo",
         "mean JCT s  1,234,567",

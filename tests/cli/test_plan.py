@@ -28,7 +28,7 @@ VARY = ["--vary", "gpu.count=1:3"]
         ([*GOAL, "--vary", "policy=fifo,none"], "unknown policy 'none'"),
         ([*GOAL, "--vary", "cpu.count=1:3"], "found 0 of this name; entries: gpu, or servers.count"),
         ([*GOAL, *VARY, "--price", "gpu=free"], "--price gpu=free: expected a number above 0"),
-        ([*GOAL, *VARY, "--price", "cpu=1"], "--price cpu: expected an entry of --vary: gpu"),
+        ([*GOAL, *VARY, "--price", "cpu=1"], "--price cpu: expected an entry of the cluster: gpu"),
         ([*GOAL, *VARY, "--vary", "servers.count=1:3"], "servers.count and gpu.count are the same entry"),
         ([*GOAL, *GOAL, *VARY], "--goal: a plan has one goal, got 2: mean_jct_s<7200, mean_jct_s<7200"),
         ([*GOAL, "--vary", "gpu.count=1:999999"], "--vary: 999,999 mixes; at most 100,000, shorten a range"),

@@ -19,6 +19,7 @@ from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import ROLE_NAMES
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
+from tests.worlds import Job, replay, world_of
 
 PAGE = Path(__file__).parents[2] / "docs/result_columns.md"
 RUNS: dict[str, tuple[str, Callable[[], World]]] = {
@@ -54,6 +55,13 @@ def columns(section: str, kind: str) -> list[str]:
 def finished(request: pytest.FixtureRequest) -> tuple[str, RunResult]:
     policy, world = RUNS[request.param]
     return request.param, run_world(world(), create_policy(policy))
+
+
+def test_times_of_jobs_are_those_of_the_trace() -> None:
+    # One GPU from 100 s on: 100-110 and 110-115.
+    jobs = replay(world_of([Job(100, 1, 10), Job(105, 1, 5)], [1]), "fifo").jobs
+    rows = jobs.select("submit_s", "start_s", "finish_s", "jct_s", "queue_s").rows()
+    assert rows == [(100, 100, 110, 10, 0), (105, 110, 115, 10, 5)]
 
 
 def test_columns_of_jobs_are_on_the_page_in_order(finished: tuple[str, RunResult]) -> None:

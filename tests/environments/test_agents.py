@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from ray_sim.agents.round import Observation
@@ -18,6 +15,7 @@ from ray_sim.engine.simulation import Simulation
 from ray_sim.environments import PlacementAgent, QueueAgent
 from ray_sim.model.errors import ForbiddenActionError, RunFailedError
 from ray_sim.policies.registry import create_policy
+from tests.command_line import python
 from tests.environments.rules import InTurn, LeastLoaded, first_valid, least_loaded
 
 
@@ -107,5 +105,4 @@ def test_agents_need_no_gymnasium() -> None:
         "try: e.PlacementEnv\n"
         "except ImportError as error: print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "PlacementEnv needs gymnasium: pip install 'ray_sim[gym]'"
+    assert python("-c", code).strip() == "PlacementEnv needs gymnasium: pip install 'ray_sim[gym]'"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.command_line import python
 from tests.conftest import REPOSITORY
 
 
@@ -46,12 +44,8 @@ def test_rllib_trains() -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     # A process and a Ray of its own: workers import the example from the directory in which Ray was started.
     training = "import train_placement as e; e.train(rounds=1, steps=500, seeds=1, evaluated=range(100, 101))"
-    command = [sys.executable, "-c", training]
-    done = subprocess.run(
-        command, env=os.environ | {"RAY_ADDRESS": "local"}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    *_, (steps, jct_h) = (line.split() for line in done.stdout.splitlines() if line[0].isdigit())
+    lines = python("-c", training, RAY_ADDRESS="local").splitlines()
+    *_, (steps, jct_h) = (line.split() for line in lines if line[0].isdigit())
     assert int(steps) == 500
     assert float(jct_h) > 0
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -35,6 +33,7 @@ from ray_sim.model.errors import (
 )
 from ray_sim.model.units import US_PER_S
 from ray_sim.policies.registry import create_policy
+from tests.command_line import python
 from tests.elastic_worlds import elastic_world
 from tests.environments.rules import InTurn, LeastLoaded, at_random, first_valid, in_turn, least_loaded, play
 from tests.training import profile
@@ -72,8 +71,7 @@ import gymnasium
 scenario = {"workload": {"synth": {"profile": "philly", "jobs": 5}}, "cluster": "toy"}
 print(gymnasium.make("ray_sim.environments:ray_sim/Queue-v0", scenario=scenario).spec.id)
 """
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout.strip() == "ray_sim/Queue-v0"
+    assert python("-c", code).strip() == "ray_sim/Queue-v0"
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -347,11 +345,7 @@ def test_waiting_jobs_that_are_not_shown_are_counted() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        (
-            {"observe": ["type"]},
-            InvalidScenarioError,
-            "observation 'type': jobs of this world",
-        ),
+        ({"observe": ["type"]}, InvalidScenarioError, "observation 'type': jobs of this world"),
         ({"most_jobs": 1.5}, InvalidInputError, "most_jobs: must be a whole number from 1 to .*, got 1.5"),
         ({"most_jobs": "3"}, InvalidInputError, "most_jobs: must be a whole number from 1 to .*, got '3'"),
         ({"most_jobs": 10**12}, InvalidInputError, "most_jobs: must be a whole number from 1 to 1,048,576"),

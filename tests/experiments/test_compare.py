@@ -222,7 +222,7 @@ def test_settings_of_a_policy_are_compared_as_policies_of_a_setting_are(
         for policy in ("fifo", "srtf")
         for name, options in cost.items()
     ]
-    report = compare_results(sources, baseline="defaults", settings=True)
+    report = compare_results(sources, baseline="defaults", across="world")
     assert report.compared == "settings"
     found = {group.setting: group.comparison.policies[0] for group in report.groups}
     assert {name: each.policy for name, each in found.items()} == dict.fromkeys(
@@ -238,7 +238,7 @@ def test_settings_of_a_policy_are_compared_as_policies_of_a_setting_are(
     with pytest.raises(
         InvalidInputError, match="two settings on the same workload, cluster, policy and seed"
     ):
-        compare_results([sources[0], sources[2]], settings=True)
+        compare_results([sources[0], sources[2]], across="world")
 
 
 def test_the_classes_of_trimmed_runs_hold_the_jobs_that_count(at_desk: Path, tmp_path: Path) -> None:

@@ -234,8 +234,6 @@ def test_a_run_of_the_mechanism_breaks_no_rule() -> None:
         for params in cases:
             audit = audited(busy_announced(24, seed), sample=1, futures=2, **params)
             assert audit.violations == [], (seed, params)
-            assert audit.booked_max is not None
-            assert audit.booked_max <= 1 + 1e-6
 
 
 class Greedy(PostedPrice):

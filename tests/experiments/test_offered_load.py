@@ -18,7 +18,7 @@ from ray_sim.engine.build_world import build_world
 from ray_sim.engine.compiled import run_compiled
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.world import World
-from ray_sim.experiments.offered_load import MAX_PERIODS, Backlog, ResourceLoad, never_fits, offered_load
+from ray_sim.experiments.offered_load import Backlog, ResourceLoad, never_fits, offered_load
 from ray_sim.kernels.core.arrays import COMPLETED, NEVER, REJECTED, RUNNING
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.model.cluster import Cluster
@@ -231,15 +231,14 @@ def test_without_span_or_resource_there_is_no_load() -> None:
 
 
 def test_a_long_span_is_told_in_periods_of_several_days() -> None:
-    jobs = [Job(0, 1, 10), Job(2_500 * DAY, 1, 10)]
-    found = offered_load(job_table(jobs), cluster_of([1]))
-    # 2,500 days in at most 1,000 periods: three days each.
-    assert found.period_s == 3 * DAY
-    assert len(found.whole.resources["gpu"].by_period) <= MAX_PERIODS
+    found = offered_load(job_table([Job(0, 1, 10), Job(3_000 * DAY + 1, 1, 10)]), cluster_of([1]))
+    # 3,001 days in at most 1,000 periods: four days each.
+    assert found.period_s == 4 * DAY
+    assert len(found.whole.resources["gpu"].by_period) == 751
     # The longest times and largest gangs that a workload may have do not overflow.
     huge = offered_load(job_table([Job(0, 2.0**20, 2.0**36), Job(2.0**36, 1, 1)]), cluster_of([2.0**20]))
     assert huge.whole.resources["gpu"].offered_load == pytest.approx(1)
-    assert len(huge.whole.resources["gpu"].by_period) <= MAX_PERIODS
+    assert len(huge.whole.resources["gpu"].by_period) <= 1_000
 
 
 STRICT, BACKFILLED, LEVELS = {"backfill": False}, {"backfill": True}, {"limits_gpu_s": (10.0,)}

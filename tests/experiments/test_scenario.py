@@ -53,63 +53,58 @@ def test_a_workload_has_one_origin(workload: object) -> None:
         _scenario(workload=workload)
 
 
-@pytest.mark.parametrize(
-    ("realisation", "problem"),
-    [
-        ({"window": 5}, r"workload.window: must be \[FROM, TO\] in seconds; in a sweep"),
-        ({"window": [5]}, r"workload.window: must be \[FROM, TO\] in seconds"),
-        ({"window": [5, 5]}, "workload.window: FROM must be below TO"),
-        ({"window": [-1, 5]}, r"workload.window\[0\]: must be >= 0"),
-        ({"window": [0, "x"]}, r"workload.window\[1\]: must be a number"),
-        ({"load_scale": 0}, "workload.load_scale: must be >= 1e-06"),
-        ({"unsuccessful": "cut"}, "workload.unsuccessful: must be 'keep' or 'drop', got 'cut'"),
-        ({"enrich": 5}, "workload.enrich: must be a mapping, got 5"),
-        ({"enrich": {"feasible_only": True}}, "workload.enrich.profile: is missing"),
-        ({"enrich": {"profile": "pd_ors", "horizon": 5}}, "unknown key; did you mean 'horizon_s'"),
-        ({"resample": "weeks"}, "workload.resample: must be 'days', got 'weeks'"),
-    ],
-)
-def test_a_wrong_realisation_is_named(realisation: dict[str, object], problem: str) -> None:
-    with pytest.raises(InvalidScenarioError, match=problem):
-        _scenario(workload={"path": "week.parquet", **realisation})
+REALISATIONS: list[tuple[dict[str, object], str]] = [
+    ({"window": 5}, r"workload.window: must be \[FROM, TO\] in seconds; in a sweep"),
+    ({"window": [5]}, r"workload.window: must be \[FROM, TO\] in seconds"),
+    ({"window": [5, 5]}, "workload.window: FROM must be below TO"),
+    ({"window": [-1, 5]}, r"workload.window\[0\]: must be >= 0"),
+    ({"window": [0, "x"]}, r"workload.window\[1\]: must be a number"),
+    ({"load_scale": 0}, "workload.load_scale: must be >= 1e-06"),
+    ({"unsuccessful": "cut"}, "workload.unsuccessful: must be 'keep' or 'drop', got 'cut'"),
+    ({"enrich": 5}, "workload.enrich: must be a mapping, got 5"),
+    ({"enrich": {"feasible_only": True}}, "workload.enrich.profile: is missing"),
+    ({"enrich": {"profile": "pd_ors", "horizon": 5}}, "unknown key; did you mean 'horizon_s'"),
+    ({"resample": "weeks"}, "workload.resample: must be 'days', got 'weeks'"),
+]
+DRAWS: list[tuple[dict[str, object], str]] = [
+    ({}, "workload.synth: expected either a `profile`, or a workload to be `like`"),
+    ({"profile": "philly", "like": "week.parquet"}, "workload.synth: expected either"),
+    ({"profile": "phily"}, "workload.synth.profile: .*Did you mean 'philly'"),
+    ({"profile": "philly", "arivals": "poisson"}, "arivals: unknown key; .*'arrivals'"),
+    ({"profile": "philly", "arrivals": "poison"}, "synth.arrivals: must be 'poisson'"),
+    ({"profile": "philly", "arrivals": "resampled"}, "resampled needs a workload to be like"),
+    ({"profile": "google", "arrivals": "diurnal"}, "diurnal needs .*; take poisson"),
+    ({"profile": "philly", "slot_s": 60}, "`slot_s`: only with `arrivals: alternating`"),
+    ({"profile": "philly", "arrivals": "alternating", "slot_s": 0}, "workload.synth.slot_s: must be > 0"),
+    ({"profile": "pdors"}, "Did you mean 'pd_ors'.* pd_ors_mix, philly"),
+    ({"profile": "pd_ors"}, "workload.synth: horizon: is missing"),
+    ({"profile": "pd_ors", "horizon_s": 60}, "horizon: must be at least a slot"),
+    (
+        {"profile": "pd_ors", "horizon_s": 7200, "load_scale": 2},
+        "load_scale: the number of jobs and the horizon set the load",
+    ),
+    ({"profile": "pd_ors", "horizon_s": 7200, "arrivals": "diurnal"}, "must be alternating or"),
+    ({"profile": "philly", "horizon_s": 7200}, "horizon: only for jobs drawn from a training"),
+    ({"like": "week.parquet", "feasible_only": True}, "feasible_only: only for jobs drawn"),
+]
+TRIMS: list[tuple[object, str]] = [
+    ({"warm_up_s": -1}, "trim.warm_up_s: must be >= 0, got -1"),
+    ({"cooldown_s": 1}, "trim.cooldown_s: unknown key; did you mean 'cool_down_s'"),
+    (3600, "trim: must be a mapping"),
+]
 
 
 @pytest.mark.parametrize(
-    ("draw", "problem"),
+    ("given", "problem"),
     [
-        ({"jobs": 5}, "workload.synth: expected either a `profile`, or a workload to be `like`"),
-        ({"jobs": 5, "profile": "philly", "like": "week.parquet"}, "workload.synth: expected either"),
-        ({"jobs": 5, "profile": "phily"}, "workload.synth.profile: .*Did you mean 'philly'"),
-        ({"jobs": 5, "profile": "philly", "arivals": "poisson"}, "arivals: unknown key; .*'arrivals'"),
-        (
-            {"jobs": 5, "profile": "philly", "arrivals": "poison"},
-            "synth.arrivals: must be 'poisson'",
-        ),
-        ({"jobs": 5, "profile": "philly", "arrivals": "resampled"}, "resampled needs a workload to be like"),
-        ({"jobs": 5, "profile": "google", "arrivals": "diurnal"}, "diurnal needs .*; take poisson"),
-        ({"jobs": 5, "profile": "philly", "slot_s": 60}, "`slot_s`: only with `arrivals: alternating`"),
-        (
-            {"jobs": 5, "profile": "philly", "arrivals": "alternating", "slot_s": 0},
-            "workload.synth.slot_s: must be > 0",
-        ),
-        ({"jobs": 5, "profile": "pdors"}, "Did you mean 'pd_ors'.* pd_ors_mix, philly"),
-        ({"jobs": 5, "profile": "pd_ors"}, "workload.synth: horizon: is missing"),
-        ({"jobs": 5, "profile": "pd_ors", "horizon_s": 60}, "horizon: must be at least a slot"),
-        (
-            {"jobs": 5, "profile": "pd_ors", "horizon_s": 7200, "load_scale": 2},
-            "load_scale: the number of jobs and the horizon set the load",
-        ),
-        (
-            {"jobs": 5, "profile": "pd_ors", "horizon_s": 7200, "arrivals": "diurnal"},
-            "must be alternating or",
-        ),
-        ({"jobs": 5, "profile": "philly", "horizon_s": 7200}, "horizon: only for jobs drawn from a training"),
-        ({"jobs": 5, "like": "week.parquet", "feasible_only": True}, "feasible_only: only for jobs drawn"),
+        *(({"workload": {"path": "week.parquet", **each}}, problem) for each, problem in REALISATIONS),
+        *(({"workload": {"synth": {"jobs": 5, **each}}}, problem) for each, problem in DRAWS),
+        *(({"trim": each}, problem) for each, problem in TRIMS),
     ],
 )
-def test_a_wrong_draw_is_named(draw: dict[str, object], problem: str) -> None:
+def test_a_wrong_realisation_draw_or_trim_is_named(given: dict[str, object], problem: str) -> None:
     with pytest.raises(InvalidScenarioError, match=problem):
-        _scenario(workload={"synth": draw})
+        _scenario(**given)
 
 
 def test_every_draw_has_a_label_of_its_own() -> None:
@@ -135,28 +130,14 @@ def test_every_draw_has_a_label_of_its_own() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("trim", "problem"),
-    [
-        ({"warm_up_s": -1}, "trim.warm_up_s: must be >= 0, got -1"),
-        ({"cooldown_s": 1}, "trim.cooldown_s: unknown key; did you mean 'cool_down_s'"),
-        (3600, "trim: must be a mapping"),
-    ],
-)
-def test_a_wrong_trim_is_named(trim: object, problem: str) -> None:
-    with pytest.raises(InvalidScenarioError, match=problem):
-        _scenario(trim=trim)
-
-
-@pytest.mark.parametrize("pair", ["quantum", "=3"])
-def test_an_option_that_is_no_pair_is_refused(pair: str) -> None:
-    with pytest.raises(InvalidScenarioError, match=f"-p {pair}: expected key=value"):
-        key_values([pair], "-p")
-
-
-def test_an_option_given_twice_is_refused() -> None:
-    with pytest.raises(InvalidScenarioError, match="a is given twice"):
-        key_values(["a=1", "a=2"], "-p")
+def test_an_option_that_is_no_pair_or_comes_twice_is_refused() -> None:
+    for pairs, told in (
+        (["quantum"], "-p quantum: expected key=value"),
+        (["=3"], "-p =3: expected key=value"),
+        (["a=1", "a=2"], "a is given twice"),
+    ):
+        with pytest.raises(InvalidScenarioError, match=told):
+            key_values(pairs, "-p")
 
 
 def test_options_go_before_the_entries_of_a_file(tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ import gzip
 import re
 import runpy
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -24,6 +22,7 @@ from ray_sim.experiments.scenario import Value
 from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.learning.training_plan import read_plan
 from ray_sim.policies.harmony.policy import BUNDLED
+from tests.command_line import python
 from tests.conftest import REPOSITORY
 from tests.figures import welfare_of
 
@@ -44,7 +43,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(STUDIES, desk)
     for study in (path for path in desk.iterdir() if path.is_dir()):
         for writer in (path for path in study.glob("*.py") if path.stem in WRITERS):
-            subprocess.run([sys.executable, writer.name], cwd=study, check=True)
+            python(writer.name, cwd=study)
         for jobs in study.glob("*.csv"):
             assert main(["convert", "csv", str(jobs), "-o", str(jobs.with_suffix(".parquet"))]) == 0
         for trace in ("google", "google_tasks", "philly", "philly_day", *DAYS, "week"):
@@ -133,19 +132,11 @@ def test_scripts_of_the_posted_price_study_report_its_results(desk: Path, tmp_pa
     honest = {**rigid, "policy": "announced_fifo", "world": rounds}
     for name, scenario in {"rigid": rigid, "honest": honest}.items():
         (study / f"{name}-run.yaml").write_text(yaml.safe_dump(scenario), encoding="utf-8")
-        run_in(study, "-m", "ray_sim.cli", "run", f"{name}-run.yaml", "-o", str(tmp_path / name))
-    table = run_in(study, "tables.py", str(tmp_path / "rigid"), str(tmp_path / "honest"))
+        python("-m", "ray_sim.cli", "run", f"{name}-run.yaml", "-o", str(tmp_path / name), cwd=study)
+    table = python("tables.py", str(tmp_path / "rigid"), str(tmp_path / "honest"), cwd=study)
     assert "| fifo |" in table
     assert "| announced_fifo |" in table
-    assert "| 1 to 1 |" not in run_in(study, "payments.py", str(tmp_path / "honest"))  # nobody pays
-
-
-def run_in(folder: Path, *arguments: str) -> str:
-    """Output of a Python command in a folder."""
-    ended = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, check=True, capture_output=True, text=True
-    )
-    return ended.stdout
+    assert "| 1 to 1 |" not in python("payments.py", str(tmp_path / "honest"), cwd=study)  # nobody pays
 
 
 OPTIMUS = STUDIES / "optimus"
@@ -171,7 +162,7 @@ def test_google_s_submissions_of_seven_hours_are_taken_at_equal_distances(tmp_pa
     with gzip.open(tmp_path / "part-00000-of-00500.csv.gz", "wt") as part:
         part.write("\n".join([*others, *lines]) + "\n")
     out = tmp_path / "jobs.csv"
-    told = run_in(tmp_path, str(OPTIMUS / "google_arrivals.py"), str(tmp_path), "-o", str(out))
+    told = python(str(OPTIMUS / "google_arrivals.py"), str(tmp_path), "-o", str(out), cwd=tmp_path)
     assert told == "126 of 252 submissions\n"
     jobs, own = pl.read_csv(out), pl.read_csv(OPTIMUS / "jobs.csv")
     assert jobs["submit_s"].to_list() == [200.0 * number for number in range(126)]

@@ -21,6 +21,7 @@ def test_the_seeds_needed_are_those_that_the_test_can_reach_5_percent_with() -> 
         "7 needed, e.g. seeds: {count: 7}"
     )
     assert seeds_warning(_entries(4, 7)) is None
+    assert str(seeds_warning(_entries(2, 2))).startswith("2 seeds are too few")
     assert seeds_warning(_entries(2, 1)) == (
         "1 seed is too few for `ray-sim compare` to tell 2 policies apart at 5 %: "
         "6 needed, e.g. seeds: {count: 6}"

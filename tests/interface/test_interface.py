@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from ray_sim.experiments.results.result_files import MANIFEST, PLAN, checksummed
 from ray_sim.interface.studies import plain
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError
 from ray_sim.policies.sjf import Sjf
-from tests.command_line import answer
+from tests.command_line import answer, python
 from tests.results_by_hand import three_jobs
 from tests.stored_by_hand import store_run, store_sweep
 
@@ -227,8 +225,7 @@ def test_public_names_exist_are_offered_for_completion_and_load_nothing_heavy_be
     heavy = ("polars", "numpy", "numba", "matplotlib", "ray", "mlflow", "IPython")
     code = "import sys, ray_sim; print({*ray_sim.__all__} <= {*dir(ray_sim)}, HEAVY & {*sys.modules})"
     code = code.replace("HEAVY", repr({*heavy}))
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout == "True set()\n"
+    assert python("-c", code) == "True set()\n"
 
 
 def test_a_class_in_place_of_a_policy_is_refused_with_the_way_out(workload: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import pickle
 import resource
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ import pytest
 import ray_sim
 from ray_sim.kernels.compile import _StoredCode, kernel
 from ray_sim.kernels.content_digest import content_digest, types_digest
+from tests.command_line import python
 
 OURS = [f"kernels/{name}.py" for name in ("__init__", "compile", "content_digest", "private_files")]
 KERNEL = "from ray_sim.kernels.compile import kernel\n@kernel\n"
@@ -111,16 +111,8 @@ def _start(folder: Path) -> None:
 
 def _in_a_process(folder: Path, cache: Path | None = None) -> tuple[bool, dict[str, int], list[str]]:
     """Whether kernels were compiled before, what each answers to 1, and which were loaded from disk."""
-    ended = subprocess.run(
-        [sys.executable, "-B", "-c", PROCESS],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(cache or folder / "cache")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    before, answers, loaded = json.loads(ended.stdout)
+    places = {"PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(cache or folder / "cache")}
+    before, answers, loaded = json.loads(python("-B", "-c", PROCESS, cwd=folder, **places))
     return before, answers, loaded
 
 
@@ -309,16 +301,8 @@ def _checkout(folder: Path, module: str, fields: str) -> Path:
 
 def _called(folder: Path) -> str:
     """Call a checkout's kernel with (1, 2): its result, and whether it came from the common cache."""
-    ended = subprocess.run(
-        [sys.executable, "-B", "call.py"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder.parent / "cache")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout.strip()
+    places = {"PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder.parent / "cache")}
+    return python("-B", "call.py", cwd=folder, **places).strip()
 
 
 @pytest.mark.long

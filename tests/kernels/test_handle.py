@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +11,7 @@ import pytest
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import I64
 from ray_sim.kernels.handle import handle
+from tests.command_line import python
 
 
 class Inner(NamedTuple):
@@ -68,21 +66,13 @@ print(sum(handles._unpack.stats.cache_hits.values()))
 """
 
 
-def output_of(code: str, **environment: str) -> str:
-    """What a new process prints."""
-    command = [sys.executable, "-c", code]
-    ended = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | environment)
-    return ended.stdout.strip()
-
-
 @pytest.mark.slow
 def test_another_process_takes_the_stored_code_of_handles(tmp_path: Path) -> None:
     # What makes a handle is compiled too, by functions that have another pickle in each process.
-    folder = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    output_of(STORED, **folder)
-    assert output_of(STORED, **folder) == "1"
+    python("-c", STORED, NUMBA_CACHE_DIR=str(tmp_path))
+    assert python("-c", STORED, NUMBA_CACHE_DIR=str(tmp_path)) == "1\n"
 
 
 def test_without_compilation_a_handle_is_the_group() -> None:
     code = "from ray_sim.kernels.handle import handle; group = (1, 2); print(handle(group) is group)"
-    assert output_of(code, NUMBA_DISABLE_JIT="1") == "True"
+    assert python("-c", code, NUMBA_DISABLE_JIT="1") == "True\n"

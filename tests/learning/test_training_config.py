@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from ray_sim.learning.training_config import Advantage, Importance, TrainingConfig
-from ray_sim.learning.training_plan import parse_plan, read_plan
+from ray_sim.learning.training_plan import Collecting, parse_plan, read_plan
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.policies.harmony.architecture import Form
+from tests.command_line import python
 from tests.learning.small_training import small_plan, written
 
 
@@ -19,6 +18,7 @@ def test_defaults_are_those_of_the_papers() -> None:
     config = TrainingConfig()
     assert (config.learning_rate, config.minibatch, config.buffer) == (1e-4, 256, 8192)
     assert (config.discount, config.exploration, config.entropy, config.block) == (0.9, 0.4, 0.1, 32)
+    assert (Collecting().units, Collecting().lanes, Collecting().steps) == (4, 16, 176)
     assert TrainingConfig(form=Form.DENSE).hidden_widths == (196, 196, 128)
 
 
@@ -57,5 +57,4 @@ def test_runs_do_not_import_pytorch() -> None:
         "import sys; import ray_sim.policies.registry, ray_sim.environments.placement; "
         "print('torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    assert python("-c", code) == "False\n"

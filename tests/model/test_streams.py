@@ -38,6 +38,20 @@ def test_a_stream_is_keyed_by_the_purposes_checksum_in_every_process() -> None:
     assert draws(Streams(7), "a", 4) == list(expected.random(8))
 
 
+def mixed(bits: int) -> int:
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits = (bits ^ bits >> shift) * factor % 2**64
+    return bits ^ bits >> 31
+
+
+def test_states_of_many_entities_are_mixed_as_in_splitmix64() -> None:
+    golden = 0x9E3779B97F4A7C15
+    assert mixed(golden) == 0xE220A8397B1DCDAF  # the published generator's first number from seed 0
+    first = int(np.random.SeedSequence(3, spawn_key=(zlib.crc32(b"a"),)).generate_state(1, np.uint64)[0])
+    states = Streams(3).states("a", np.array([0, 5]))
+    assert states.tolist() == [mixed(first ^ mixed(entity + golden)) for entity in (0, 5)]
+
+
 def test_numbers_of_many_entities_depend_on_no_other_entity() -> None:
     streams = Streams(3)
     whole = streams.uniforms("a", np.arange(1000), np.full(1000, 7))

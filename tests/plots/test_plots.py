@@ -21,6 +21,7 @@ from matplotlib.patches import Rectangle
 
 from ray_sim import plots
 from ray_sim.engine.simulation import Simulation
+from ray_sim.experiments.results.result_files import encode_result
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
@@ -28,7 +29,7 @@ from ray_sim.plots.sources import Results
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.plots import COLOURS
 from tests.results_by_hand import three_jobs
-from tests.stored_by_hand import store_run, store_sweep
+from tests.stored_by_hand import manifest, store_run, store_sweep
 from tests.worlds import Job, replay, world_of
 
 
@@ -306,3 +307,28 @@ def test_the_axis_of_a_workload_of_dates_begins_at_its_first_event(ax: Axes) -> 
     assert ax.get_xlim() == pytest.approx((0.0, 2.5))
     (line,) = ax.get_lines()
     assert [1 / 6, 1.0] in [pytest.approx(point) for point in points(line)]
+
+
+def test_points_across_clusters_are_means_and_clusters_that_are_not_here_have_names(
+    tmp_path: Path, ax: Axes
+) -> None:
+    # Mean JCTs (10 + last) / 2 s: of last 40 and 20, 25 s on the first cluster and 15 s on the second.
+    lasts = {"big": 40.0, "bigger": 20.0}
+    hashes = {cluster: f"{index}a" * 32 for index, cluster in enumerate(lasts)}
+    store = ResultStore(tmp_path)
+    with store.writing("demo"):
+        store.write_plan(
+            "demo", [Entry(each, "week/days", name, "", "fifo", 0, each) for name, each in hashes.items()]
+        )
+        for name, each in hashes.items():
+            made = manifest(each, "fifo")
+            inputs = {**dict(made)["inputs"], "cluster": name}  # type: ignore[dict-item]
+            store.put(each, encode_result(three_jobs(lasts[name]), {**made, "inputs": inputs}))
+    plots.across(tmp_path, "cluster", ax)
+    assert points(ax.get_lines()[0]) == [[0.0, 25.0], [1.0, 15.0]]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["big", "bigger"]
+    assert ax.get_ylabel() == "jct_s.mean (seconds)"
+    with pytest.raises(InvalidInputError, match=r"no policy has jct_s.mean at two values of 'world'"):
+        plots.across(tmp_path, "world", ax)
+    with pytest.raises(InvalidInputError, match="expected the results of a sweep"):
+        plots.across({"fifo": three_jobs()}, ax=ax)

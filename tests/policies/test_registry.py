@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -22,7 +21,7 @@ from ray_sim.policies.registry import (
     policy_class,
     policy_infos,
 )
-from tests.command_line import answer
+from tests.command_line import answer, python
 from tests.worlds import Job, replay, times_of, world_of
 
 Module = Callable[[str, str], None]
@@ -239,5 +238,4 @@ def test_built_in_policies_are_listed_by_their_own_names() -> None:
 def test_a_policy_imports_no_other() -> None:
     program = "import sys; from ray_sim.policies.registry import create_policy; create_policy('fifo'); "
     program += "print([name for name in sys.modules if name.startswith('ray_sim.policies.')])"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert ended.stdout.strip() == "['ray_sim.policies.registry', 'ray_sim.policies.fifo']"
+    assert python("-c", program).strip() == "['ray_sim.policies.registry', 'ray_sim.policies.fifo']"

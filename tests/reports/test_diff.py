@@ -67,5 +67,5 @@ def test_a_table_that_cannot_be_compared_says_why(tmp_path: Path, csv: str, comp
 
 @pytest.mark.parametrize("name", ["none.csv", "none.parquet"])
 def test_a_missing_table_is_named(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidInputError, match=rf"{name}: cannot be read"):
+    with pytest.raises(InvalidInputError, match=rf"{name}: cannot be read: No such file"):
         read_job_times(tmp_path / name)

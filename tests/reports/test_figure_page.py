@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ray_sim.reports.figure_page import Axis, FigureResult, Point, figures_page
+from ray_sim.reports.curves import Axis, Point
+from ray_sim.reports.figure_page import FigureResult, figures_page
 
 CURVES = {"fifo": (3.0, 1.0), "sjf": (3.0, 1.0), "srtf": (3.0, 0.5), "las": (0.0, 0.5)}
 """Means at 0 and at 10 servers; nobody waits under LAS at 0."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,14 +11,16 @@ import pytest
 
 from ray_sim.reports.findings import certificate_text, compare_place, compare_places
 from ray_sim.reports.notebook_tables import means_table
-from ray_sim.reports.page import Table
+from ray_sim.reports.page import Chart, Table
 from ray_sim.reports.sweep_report import (
     CONFIGURATIONS_SCHEMA,
     PlaceData,
-    class_pictures,
+    difference_charts,
     fairness_table,
+    jct_charts,
     place_charts,
     reject_table,
+    summary_charts,
     sweep_page,
     verdict_table,
 )
@@ -80,12 +83,16 @@ def test_rejected_jobs_are_means_over_seeds() -> None:
 JOBS = pl.DataFrame(
     {
         "policy": ["fifo"] * 4,
+        "seed": [0] * 4,
+        "job_id": list("abcd"),
         "vc": ["x", "x", "y", "y"],
         "user": ["ann", "bob", "ann", "bob"],
         "num_gpus": [1.0, 4.0, 8.0, 9.0],
         "submit_s": [0.0, 1.0, 2.0, 3.0],
         "duration_s": [10.0, 10.0, 10.0, 10.0],
         "jct_s": [10.0, 20.0, 40.0, 40.0],
+        "queue_s": [0.0, 10.0, 30.0, 30.0],
+        "run_s": [10.0, 10.0, 10.0, 10.0],
         "status": ["completed"] * 4,
     }
 )
@@ -95,6 +102,8 @@ def test_fairness_is_jains_index_of_the_progress_of_vcs() -> None:
     # Progress: x (1 + 0.5) / 2 = 0.75, y 0.25. Jain: 1^2 / (2 (0.5625 + 0.0625)) = 0.8.
     assert _texts(fairness_table(JOBS, "vc")) == [["fifo", "2", "0.8", "y", "0.25"]]
     assert fairness_table(JOBS.filter(vc="x"), "vc") is None
+    short = JOBS.with_columns(pl.col("duration_s", "jct_s") / 1e6)  # it is a ratio, whatever the unit
+    assert _texts(fairness_table(short, "vc")) == _texts(fairness_table(JOBS, "vc"))
 
 
 def test_users_are_compared_as_vcs_are() -> None:
@@ -103,25 +112,66 @@ def test_users_are_compared_as_vcs_are() -> None:
     assert _texts(fairness_table(JOBS, "user")) == [["fifo", "2", "0.9412", "bob", "0.375"]]
 
 
-@pytest.mark.slow
-def test_box_plots_have_a_block_for_each_class_that_has_jobs() -> None:
-    by_size, by_vc, by_user = class_pictures("0", JOBS)
-    for label in ("1 GPU or less", "2 to 4 GPUs", "5 to 8 GPUs", "more than 8 GPUs"):
-        assert label in by_size.svg
-    assert (by_vc.caption, by_user.caption) == ("JCT by vc", "JCT by user")
-    [only] = class_pictures("0", JOBS.head(1))
-    assert "5 to 8 GPUs" not in only.svg
-
-
-def test_charts_have_a_line_for_each_policy() -> None:
-    timeline = three_jobs().timeline
-    data = PlaceData({"fifo": np.zeros(0)}, JOBS, {"fifo": timeline, "sjf": timeline}, {3})
-    waiting, used = place_charts(data)
-    assert waiting.data["unit"] == used.data["unit"] == "of seed 3"
-    assert (waiting.caption, used.caption) == ("Jobs waiting", "gpu in use")
-    series = waiting.data["series"]
+def _series(chart: Chart) -> list[dict[str, Any]]:
+    series = chart.data["series"]
     assert isinstance(series, list)
-    assert [each["name"] for each in series] == ["fifo", "sjf"]
+    return series
+
+
+def test_box_plots_have_a_block_for_each_class_that_has_jobs() -> None:
+    jcts = {"fifo": np.array([10.0, 20.0, 40.0, 40.0])}
+    _, by_size, by_vc, by_user = jct_charts(PlaceData(jcts, JOBS))
+    assert by_size.data["groups"] == ["1 GPU or less", "2 to 4 GPUs", "5 to 8 GPUs", "more than 8 GPUs"]
+    assert (by_vc.caption, by_user.caption) == ("JCT by vc", "JCT by user")
+    # ann has 10 and 40 s: median 25, a quarter of the way 17.5 and 32.5, a twentieth 11.5 and 38.5.
+    assert _series(by_user)[0] == {"name": "fifo", "group": 0, "box": [11.5, 17.5, 25.0, 32.5, 38.5]}
+    _, only = jct_charts(PlaceData({"fifo": np.array([10.0])}, JOBS.head(1)))
+    assert only.data["groups"] == ["1 GPU or less"]
+
+
+def test_a_curve_knows_its_jobs_and_their_classes() -> None:
+    [line] = _series(jct_charts(PlaceData({"fifo": JOBS["jct_s"].to_numpy()}, JOBS))[0])
+    assert (line["x"], line["y"]) == ([10.0, 20.0, 40.0, 40.0], [0.25, 0.5, 0.75, 1.0])
+    jobs = line["jobs"]
+    assert (jobs["id"], jobs["queue_s"], jobs["seed"]) == (list("abcd"), [0.0, 10.0, 30.0, 30.0], [0] * 4)
+    assert (jobs["size"], jobs["vc"], jobs["user"]) == ([0, 1, 2, 3], [0, 0, 1, 1], [0, 1, 0, 1])
+
+
+def test_differences_are_those_of_each_seed_and_a_run_of_no_seed_pairs_with_all() -> None:
+    # Means of JCT are (10 + last) / 2. fifo: 25 and 26 s, sjf: 30 and 33 s; las has 28 s under any seed.
+    rows = run_rows({"fifo": (40.0, 42.0), "sjf": (50.0, 56.0)})
+    rows.append(RunRow(*PLACE, "las", None, three_jobs(46.0).summary))
+    compared = compare_place(rows)
+    [chart] = difference_charts(compared, rows)
+    assert chart.caption == "Difference to fifo, paired by seed"
+    points = {row["name"]: (row["mean"], row["seeds"], row["values"]) for row in _series(chart)}
+    assert points == {"las": (2.5, [0, 1], [3.0, 2.0]), "sjf": (6.0, [0, 1], [5.0, 7.0])}
+    assert difference_charts(compare_place(rows[:2]), rows[:2]) == []
+
+
+def test_summaries_have_means_and_intervals_over_seeds() -> None:
+    rows = run_rows({"fifo": (40.0, 42.0), "sjf": tuple(50.0 + 2 * seed for seed in range(5))})
+    charts = summary_charts(compare_place(rows), sweep_table(rows), rows)
+    fifo, sjf = _series(charts[0])
+    assert charts[0].caption == "Mean JCT"
+    assert fifo == {"name": "fifo", "mean": 25.5}  # two seeds have no interval
+    assert sjf["mean"] == 32.0
+    assert 30.0 < sjf["low"] < 32.0 < sjf["high"] < 34.1
+
+
+def test_charts_over_time_have_a_line_for_each_policy_and_seed() -> None:
+    timeline = three_jobs().timeline
+    data = PlaceData(
+        {"fifo": np.zeros(0)}, JOBS, {"fifo": {3: timeline, 4: timeline}, "las": {None: timeline}}
+    )
+    waiting, used = place_charts(data)
+    assert (waiting.caption, waiting.data["y_title"]) == ("Jobs waiting", "jobs")
+    assert (used.caption, used.data["y_title"]) == ("gpu in use", "gpu")
+    assert [(each["name"], each.get("seed")) for each in _series(waiting)] == [
+        ("fifo", 3),
+        ("fifo", 4),
+        ("las", None),
+    ]
     assert waiting.data["focus_s"] == 3.0
     assert place_charts(PlaceData({})) == []
 

@@ -33,7 +33,7 @@ def test_arrivals_are_counted_in_round_intervals_since_the_first_of_each() -> No
     # B begins 1,000 s late and in disorder: 0, 9 and 10 s after its first job. The 14,989.5 s of A are less
     # than 1,499 intervals of 10 s, whose ends are the 1,500 points that a line may have.
     data = chart(page({"A": [0.0, 14_989.5], "B": [1009.0, 1000.0, 1010.0]}), "Arrivals")
-    assert data["unit"] == "jobs in 10 s"
+    assert data["y_title"] == "jobs in 10 s"
     a, b = data["series"]
     # A step for each interval; the last value stands twice, at both ends of its interval.
     assert (len(a["x"]), a["x"][-1], sum(a["y"][:-1])) == (MOST_POINTS, 14_990.0, 2.0)
@@ -44,14 +44,14 @@ def test_centuries_are_counted_in_the_longest_intervals() -> None:
     data = chart(page({"A": [0.0, 0.5, 2.0**36]}), "Arrivals")
     # 2^36 s are 795.4 times 1,000 days.
     (line,) = data["series"]
-    assert (data["unit"], len(line["x"]), sum(line["y"][:-1])) == ("jobs in 1000 d", 797, 3.0)
+    assert (data["y_title"], len(line["x"]), sum(line["y"][:-1])) == ("jobs in 1000 d", 797, 3.0)
 
 
 def test_two_months_are_counted_by_hour_and_no_job_is_lost() -> None:
     hours = 62 * 24
     data = chart(page({"A": [3600.0 * hour for hour in range(hours)], "B": [0.0]}), "Arrivals")
     line = data["series"][0]
-    assert data["unit"] == "jobs in 1 h"
+    assert data["y_title"] == "jobs in 1 h"
     assert sum(line["y"][:-1]) == hours
 
 

@@ -1,9 +1,38 @@
-"""The least total flow time of a few rigid jobs, by trying every schedule on the integer grid."""
+"""Rigid jobs of one pool: their bounds, and their least total flow time by trying every schedule."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
+
+import numpy as np
+
+from ray_sim.model.streams import Streams
+from ray_sim.solvers.jct_bound import JctBounds, jct_bounds
+
+ROUNDED = 2e-9
+"""Bounds are rounded down by a relative 1e-9."""
+
+
+def gang_bounds(
+    release: Sequence[int], run: Sequence[float], gpus: Sequence[int], total: float, cells: int | None = None
+) -> JctBounds:
+    """Bounds for gangs of GPUs in one pool; that of the programme only with ``cells``."""
+    shortest = np.asarray(run, dtype=np.float64)
+    offered, pool = np.array([[total]], dtype=np.float64), np.zeros(len(shortest), dtype=np.int64)
+    at = np.asarray(release, dtype=np.int64)
+    bounds = jct_bounds(at, shortest, (shortest * gpus)[:, None], offered, pool, cells=cells)
+    assert bounds is not None
+    return bounds
+
+
+def small_instances(count: int) -> Iterator[tuple[list[int], list[int], list[int], int]]:
+    """Release times, run times and GPUs of up to four jobs, and the GPUs of the pool."""
+    for seed in range(count):
+        draw = Streams(seed).generator("small-instance")
+        total, n = int(draw.integers(1, 5)), int(draw.integers(1, 5))
+        release = sorted(draw.integers(0, 6, n).tolist())
+        yield release, draw.integers(1, 5, n).tolist(), draw.integers(1, total + 1, n).tolist(), total
 
 
 def least_total_flow(release: Sequence[int], run: Sequence[int], gpus: Sequence[int], total: int) -> int:

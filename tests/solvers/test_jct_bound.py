@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.model.streams import Streams
-from ray_sim.solvers.jct_bound import JctBounds, jct_bounds
+from ray_sim.solvers.jct_bound import jct_bounds
 from tests.proofs import instances
-from tests.solvers.exact_optimum import least_total_flow
-
-ROUNDED = 2e-9
-"""Bounds are rounded down by a relative 1e-9."""
-
-
-def rigid_bounds(
-    release: Sequence[int], run: Sequence[float], gpus: Sequence[int], total: float
-) -> JctBounds:
-    """Bounds for gangs of GPUs in one pool."""
-    shortest = np.asarray(run, dtype=np.float64)
-    bounds = jct_bounds(
-        np.asarray(release, dtype=np.int64),
-        shortest,
-        (shortest * gpus)[:, None],
-        np.array([[total]], dtype=np.float64),
-        np.zeros(len(shortest), dtype=np.int64),
-    )
-    assert bounds is not None
-    return bounds
+from tests.solvers.exact_optimum import ROUNDED, gang_bounds, least_total_flow, small_instances
 
 
 def test_the_example_of_two_jobs_on_one_gpu() -> None:
     # (release, run) = (0, 3), (1, 1). B1 = (3 + 1) / 2. SRPT serves job 2 in 1-2 and ends job 1 at 4:
     # flows 4 and 1. B3: job 1 is busy in 0-1 and 2-4, on average at (0.5 + 2 * 3) / 3 = 13/6, job 2 at
     # 1.5; with half the run and less the release 13/6 + 1.5 = 11/3 and 1.5 + 0.5 - 1 = 1.
-    found = rigid_bounds([0, 1], [3, 1], [1, 1], 1)
+    found = gang_bounds([0, 1], [3, 1], [1, 1], 1)
     assert found.b1 == pytest.approx(2.0, rel=ROUNDED)
     assert found.b2 == pytest.approx((4 + 1) / 2, rel=ROUNDED)
     assert found.b3 == pytest.approx((11 / 3 + 1) / 2, rel=ROUNDED)
@@ -49,7 +27,7 @@ def test_the_example_of_two_jobs_on_one_gpu() -> None:
 def test_the_example_of_two_wide_jobs_and_a_long_one() -> None:
     # Four GPUs; runs 2, 2, 6 on 4, 4, 1 GPUs take areas 8, 8, 6, hence 2, 2, 1.5 on the squashed machine.
     # SRPT ends at 1.5, 3.5, 5.5. Mean busy times 0.75, 2.5, 4.5, plus half the runs 3, 1, 1.
-    found = rigid_bounds([0, 0, 0], [2, 2, 6], [4, 4, 1], 4)
+    found = gang_bounds([0, 0, 0], [2, 2, 6], [4, 4, 1], 4)
     assert found.b1 == pytest.approx((2 + 2 + 6) / 3, rel=ROUNDED)
     assert found.b2 == pytest.approx((1.5 + 3.5 + 5.5) / 3, rel=ROUNDED)
     assert found.b3 == pytest.approx((3.75 + 3.5 + 5.5) / 3, rel=ROUNDED)
@@ -60,13 +38,9 @@ def test_the_example_of_two_wide_jobs_and_a_long_one() -> None:
 
 def test_no_small_instance_has_a_better_schedule_than_the_bound() -> None:
     tight, tried = 0, instances(10_000)
-    for seed in range(tried):
-        draw = Streams(seed).generator("small-instance")
-        total, n = int(draw.integers(1, 5)), int(draw.integers(1, 5))
-        release = sorted(draw.integers(0, 6, n).tolist())
-        run, gpus = draw.integers(1, 5, n).tolist(), draw.integers(1, total + 1, n).tolist()
-        optimum = least_total_flow(release, run, gpus, total) / n
-        bound = rigid_bounds(release, run, gpus, total).bound
+    for release, run, gpus, total in small_instances(tried):
+        optimum = least_total_flow(release, run, gpus, total) / len(run)
+        bound = gang_bounds(release, run, gpus, total).bound
         assert bound <= optimum, (release, run, gpus, total)
         tight += bound > optimum * (1 - ROUNDED)
     assert tight > 0.3 * tried  # a bound that never bites would pass as well
@@ -78,7 +52,7 @@ def test_on_one_gpu_the_second_bound_is_the_optimum(jobs: list[tuple[int, int]])
     release, run = zip(*sorted(jobs), strict=True)
     ones = [1] * len(run)
     optimum = least_total_flow(release, run, ones, 1) / len(run)
-    assert rigid_bounds(release, run, ones, 1).b2 == pytest.approx(optimum, rel=ROUNDED)
+    assert gang_bounds(release, run, ones, 1).b2 == pytest.approx(optimum, rel=ROUNDED)
 
 
 @given(st.lists(st.integers(0, 8), min_size=1, max_size=6))
@@ -86,15 +60,15 @@ def test_jobs_of_unit_length_on_one_gpu_have_no_gap(arrivals: list[int]) -> None
     release = sorted(arrivals)
     ones = [1] * len(release)
     optimum = least_total_flow(release, ones, ones, 1) / len(release)
-    assert rigid_bounds(release, ones, ones, 1).bound == pytest.approx(optimum, rel=ROUNDED)
+    assert gang_bounds(release, ones, ones, 1).bound == pytest.approx(optimum, rel=ROUNDED)
 
 
 def test_one_job_has_no_gap() -> None:
-    assert rigid_bounds([7], [5], [3], 4).bound == pytest.approx(5.0, rel=ROUNDED)
+    assert gang_bounds([7], [5], [3], 4).bound == pytest.approx(5.0, rel=ROUNDED)
 
 
 def test_alike_jobs_that_all_fit_at_once_have_no_gap() -> None:
-    assert rigid_bounds([0] * 4, [5] * 4, [2] * 4, 8).bound == pytest.approx(5.0, rel=ROUNDED)
+    assert gang_bounds([0] * 4, [5] * 4, [2] * 4, 8).bound == pytest.approx(5.0, rel=ROUNDED)
 
 
 JOBS = st.lists(
@@ -107,7 +81,7 @@ def test_another_server_never_raises_a_bound(
     jobs: list[tuple[int, int, int]], total: int, added: int
 ) -> None:
     release, run, gpus = zip(*sorted(jobs), strict=True)
-    small, large = rigid_bounds(release, run, gpus, total), rigid_bounds(release, run, gpus, total + added)
+    small, large = gang_bounds(release, run, gpus, total), gang_bounds(release, run, gpus, total + added)
     assert large.b1 == small.b1
     assert large.b2 <= small.b2 * (1 + 1e-12)
     assert large.b3 <= small.b3 * (1 + 1e-12)
@@ -117,30 +91,30 @@ def test_another_server_never_raises_a_bound(
 @given(JOBS, st.sampled_from([2, 3, 10, 1000]))
 def test_the_bound_scales_with_time(jobs: list[tuple[int, int, int]], factor: int) -> None:
     release, run, gpus = zip(*sorted(jobs), strict=True)
-    plain = rigid_bounds(release, run, gpus, 8)
-    slow = rigid_bounds([factor * r for r in release], [factor * d for d in run], gpus, 8)
+    plain = gang_bounds(release, run, gpus, 8)
+    slow = gang_bounds([factor * r for r in release], [factor * d for d in run], gpus, 8)
     assert slow.bound == pytest.approx(factor * plain.bound, rel=ROUNDED)
 
 
 def test_jobs_of_no_length_wait_for_nobody() -> None:
     # B2: the long job, 4, and nothing for the other: (4 + 0) / 2.
-    found = rigid_bounds([0, 1], [4, 0], [1, 1], 1)
+    found = gang_bounds([0, 1], [4, 0], [1, 1], 1)
     assert found.b1 == pytest.approx(2.0, rel=ROUNDED)
     assert found.b2 == pytest.approx(2.0, rel=ROUNDED)
     assert found.b3 == pytest.approx(2.0, rel=ROUNDED)
-    none = rigid_bounds([3, 5], [0, 0], [1, 1], 1)
+    none = gang_bounds([3, 5], [0, 0], [1, 1], 1)
     assert (none.b1, none.b2, none.b3, none.other, none.bound) == (0.0,) * 5
 
 
 def test_a_job_that_needs_none_of_the_resource_still_runs_its_time() -> None:
     # Runs 6 and 2, only the second on the GPU. B3: 6 for the first, M + d/2 = 1 + 1 for the second.
-    found = rigid_bounds([0, 0], [6, 2], [0, 1], 1)
+    found = gang_bounds([0, 0], [6, 2], [0, 1], 1)
     assert found.b2 == pytest.approx((0 + 2) / 2, rel=ROUNDED)
     assert found.b3 == pytest.approx((6 + 2) / 2, rel=ROUNDED)
 
 
 def test_unlimited_capacity_leaves_the_shortest_runs() -> None:
-    found = rigid_bounds([0, 0], [6, 2], [1, 1], np.inf)
+    found = gang_bounds([0, 0], [6, 2], [1, 1], np.inf)
     assert (found.b2, found.bound) == (0.0, found.b1)
 
 
@@ -172,9 +146,9 @@ def test_the_clock_is_exact_where_floating_point_is_not() -> None:
     # job's third of a second, whatever rounding a year's microseconds suffer.
     n = 100_000
     release = np.arange(n, dtype=np.int64) * 333_333_333
-    found = rigid_bounds(release.tolist(), [333_333_333.0] * n, [1] * n, 1)
+    found = gang_bounds(release.tolist(), [333_333_333.0] * n, [1] * n, 1)
     assert found.b2 == pytest.approx(333_333_333.0, rel=ROUNDED)
-    thirds = rigid_bounds(release.tolist(), [333_333_333.0] * n, [1] * n, 3)
+    thirds = gang_bounds(release.tolist(), [333_333_333.0] * n, [1] * n, 3)
     assert thirds.b2 == pytest.approx(111_111_111.0, rel=ROUNDED)
 
 
@@ -184,4 +158,4 @@ def test_the_clock_is_exact_where_floating_point_is_not() -> None:
 )
 def test_impossible_arguments_are_refused(release: list[int], total: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        rigid_bounds(release, [1, 1], [1, 1], total)
+        gang_bounds(release, [1, 1], [1, 1], total)

@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
 from ray_sim.kernels.planning.priced_times import PricedPieces, priced_flows
 from ray_sim.model.streams import Streams
-from ray_sim.solvers.jct_bound import JctBounds, jct_bounds
+from ray_sim.solvers.jct_bound import JctBounds
 from ray_sim.solvers.jct_programme import PoolJobs, programme_bound
 from tests.proofs import instances
-from tests.solvers.exact_optimum import least_total_flow
+from tests.solvers.exact_optimum import ROUNDED, gang_bounds, least_total_flow, small_instances
 
-ROUNDED = 2e-9
-
-
-def gang_bounds(
-    release: Sequence[int], run: Sequence[float], gpus: Sequence[int], total: float, cells: int = 400
-) -> JctBounds:
-    """Bounds for gangs of GPUs in one pool."""
-    shortest = np.asarray(run, dtype=np.float64)
-    bounds = jct_bounds(
-        np.asarray(release, dtype=np.int64),
-        shortest,
-        (shortest * gpus)[:, None],
-        np.array([[total]], dtype=np.float64),
-        np.zeros(len(shortest), dtype=np.int64),
-        cells=cells,
-    )
-    assert bounds is not None
-    return bounds
+CELLS = 400
 
 
 def b4_of(bounds: JctBounds) -> float:
@@ -41,7 +22,7 @@ def b4_of(bounds: JctBounds) -> float:
 
 
 def test_two_jobs_on_half_of_the_gpus_are_as_fast_as_alone() -> None:
-    found = gang_bounds([0, 0], [6, 6], [1, 1], 2)
+    found = gang_bounds([0, 0], [6, 6], [1, 1], 2, CELLS)
     assert b4_of(found) == pytest.approx(6, rel=1e-6)
     assert found.binding.name == "B1"  # of equal bounds the first
 
@@ -57,14 +38,10 @@ def test_the_example_of_two_wide_jobs_and_a_long_one() -> None:
 def test_no_small_instance_has_a_better_schedule() -> None:
     above = 0
     tried = instances(3000, 30)
-    for seed in range(tried):
-        draw = Streams(seed).generator("small-instance")
-        total, n = int(draw.integers(1, 5)), int(draw.integers(1, 5))
-        release = sorted(draw.integers(0, 6, n).tolist())
-        run, gpus = draw.integers(1, 5, n).tolist(), draw.integers(1, total + 1, n).tolist()
-        found = gang_bounds(release, run, gpus, total)
-        assert b4_of(found) <= least_total_flow(release, run, gpus, total) / n, seed
-        assert b4_of(found) >= max(found.b1, found.b3) * (1 - ROUNDED), seed
+    for release, run, gpus, total in small_instances(tried):
+        found = gang_bounds(release, run, gpus, total, CELLS)
+        assert b4_of(found) <= least_total_flow(release, run, gpus, total) / len(run), (release, run, gpus)
+        assert b4_of(found) >= max(found.b1, found.b3) * (1 - ROUNDED), (release, run, gpus)
         above += b4_of(found) > max(found.b1, found.b3) * 1.001
     assert above > tried / 10
 
@@ -114,5 +91,5 @@ def test_a_sample_sets_prices_for_many_jobs() -> None:
 
 
 def test_jobs_of_no_length_and_unlimited_capacity() -> None:
-    assert b4_of(gang_bounds([3, 5], [0, 0], [1, 1], 1)) == 0.0
-    assert b4_of(gang_bounds([0, 0], [6, 2], [1, 1], np.inf)) == pytest.approx(4, rel=ROUNDED)
+    assert b4_of(gang_bounds([3, 5], [0, 0], [1, 1], 1, CELLS)) == 0.0
+    assert b4_of(gang_bounds([0, 0], [6, 2], [1, 1], np.inf, CELLS)) == pytest.approx(4, rel=ROUNDED)

@@ -24,7 +24,7 @@ def test_the_plan_of_one_job_follows_its_signal() -> None:
     """Example 4.A without prices: comes at 1 for 1 or 2 rounds, V = 4 up to round 2 and 2 at round 3."""
     job = Announced([4, 4, 4, 2], points=[(1, 1, 0.5), (1, 2, 0.5)])
     for signal in SIGNALS:
-        assert launch_plan_bound(statements_of([job], signal), 5, 9) == pytest.approx(3, rel=SOLVER)
+        assert 3 <= launch_plan_bound(statements_of([job], signal), 5, 9) <= 3 * (1 + SOLVER)
 
 
 def test_a_scheduler_that_knows_which_job_is_short_starts_that_one() -> None:

@@ -1,21 +1,19 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
+from tests.workloads.conversions import Trace
 from workloads.convert import convert
 from workloads.formats.philly.csv import HEADER
 from workloads.provenance import Counts
 from workloads.realisation import Window
 from workloads.store import read_frame, read_provenance
 from workloads.trace_format import REJECT_SCHEMA, ConvertOptions
-
-Trace = Callable[..., Path]
 
 TABLE = "job_id,submit_s,duration_s,num_gpus\na,0,10,1\nb,5,20,2\n"
 BAD_ROW = "c,6,-1,1\n"

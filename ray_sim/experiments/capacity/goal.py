@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,10 @@ RELATIONS: dict[str, Callable[[float, float], bool]] = {
 SAME = 1e-9
 """Relative difference up to which two values are equal; means are sums in floating point."""
 
-_GOAL = re.compile(r"(?P<key>[A-Za-z][\w.]*)\s*(?P<relation><=|>=|<|>)\s*(?P<limit>\S+)")
+_GOAL = re.compile(r"(?P<key>[A-Za-z][\w.]*)\s*(?P<relation><=|>=|<|>)\s*(?P<limit>\S.*)")
+_NOW = re.compile(r"(?:(?P<factor>[^\s*]+?)\s*[x*]\s*)?now")
+"""Limit relative to the scenario's own cluster and policy, such as ``0.5 x now``."""
+
 _FIGURE_FIRST = re.compile(r"(?P<figure>mean|median|p\d+(?:\.\d+)?)_(?P<key>\w+)")
 _OF_JOBS = re.compile(r"(?P<column>jct_s|queue_s)\.(?P<figure>mean|median|p(?P<percent>\d+(?:\.\d+)?))")
 """Metrics of single jobs, in which a job that did not complete counts with an infinite time."""
@@ -47,16 +50,34 @@ _RISE = ("completed", "utility", "welfare")
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A limit on one metric of a run."""
+    """A limit on one metric of a run, or on its ratio to that of the scenario as it is now."""
 
     key: str
     """Dotted key of `Summary.flat`, or ``jct_s.pNN`` and ``queue_s.pNN`` for any quantile."""
     relation: str
     """Key of `RELATIONS`."""
     limit: float
+    """Not a number where it is relative, and not yet known."""
+    factor: float | None = None
+    """Limit on the ratio to `now`, > 0; None of a goal that is a number."""
+    now: tuple[float, ...] = ()
+    """Metric of the scenario's own cluster and policy by seed; one value if the run depends on none."""
 
     def __str__(self) -> str:
-        return f"{self.key} {self.relation} {self.limit:.15g}"
+        limit = f"{self.limit:.15g}" if self.factor is None else f"{self.factor:.15g} x now"
+        return f"{self.key} {self.relation} {limit}"
+
+    def relative_to(self, now: Sequence[float]) -> Goal:
+        """The goal with its limit, `factor` times the mean of these values."""
+        assert self.factor is not None, "the goal is relative"
+        mean_now = mean(np.array(now))
+        if not 0 <= mean_now < math.inf:
+            found = f"{mean_now:.6g}" if math.isfinite(mean_now) else "infinite, as jobs do not complete"
+            raise InvalidScenarioError(
+                f"--goal {self}: expected a metric that now is finite and at least 0, found {found}; give a "
+                "number as the limit"
+            )
+        return replace(self, limit=self.factor * mean_now, now=tuple(now))
 
     @property
     def falls(self) -> bool:
@@ -76,11 +97,24 @@ class Goal:
             return None
         return _share(found)
 
-    def met(self, value: float) -> bool:
-        """Whether a value of the metric meets the goal; one that is the limit up to `SAME` is equal to it."""
-        if abs(value - self.limit) <= SAME * abs(self.limit):
+    def met(self, value: float, limit: float | None = None) -> bool:
+        """Whether a value of the metric meets the goal; one that is the limit up to `SAME` is equal to it.
+
+        ``limit`` replaces that of the goal.
+        """
+        limit = self.limit if limit is None else limit
+        if abs(value - limit) <= SAME * abs(limit):
             return self.relation in ("<=", ">=")
-        return RELATIONS[self.relation](value, self.limit)
+        return RELATIONS[self.relation](value, limit)
+
+    def paired(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Values of runs and the limit of each, both (N,), by seed; a relative goal has `factor` times `now`.
+
+        A run that depends on no seed pairs with every seed.
+        """
+        limits = self.limit if self.factor is None else self.factor * np.array(self.now)
+        paired, limit_of = np.broadcast_arrays(values, limits)
+        return paired, limit_of
 
     def value_of(self, directory: Path, trim: Trim | None) -> float:
         """Value of the metric in a stored run, infinitely bad where jobs that count did not complete."""
@@ -97,7 +131,7 @@ class Goal:
 
 
 def parse_goal(text: str) -> Goal:
-    """Parse a goal: a metric, ``<``, ``<=``, ``>`` or ``>=``, and a number.
+    """Parse a goal: a metric, ``<``, ``<=``, ``>`` or ``>=``, and a number, ``0.5 x now`` or ``now``.
 
     ``p95_jct_s`` and ``mean_jct_s`` stand for ``jct_s.p95`` and ``jct_s.mean``.
     """
@@ -106,12 +140,16 @@ def parse_goal(text: str) -> Goal:
         raise InvalidScenarioError(
             f"--goal {text}: expected METRIC<NUMBER with <, <=, > or >=, such as 'p95_jct_s<7200'"
         )
+    relative = _NOW.fullmatch(found["limit"])
     try:
-        limit = number_of(found["limit"])
+        limit = number_of(found["limit"] if relative is None else relative["factor"] or "1")
     except ValueError:
         limit = math.nan
-    if not math.isfinite(limit):
-        raise InvalidScenarioError(f"--goal {text}: expected a number after {found['relation']}")
+    if not math.isfinite(limit) or (relative is not None and limit <= 0):
+        raise InvalidScenarioError(
+            f"--goal {text}: expected a number after {found['relation']}, or one above 0 times now, such as "
+            "'0.5 x now'"
+        )
     figure_first = _FIGURE_FIRST.fullmatch(found["key"])
     key = f"{figure_first['key']}.{figure_first['figure']}" if figure_first else found["key"]
     of_jobs = _OF_JOBS.fullmatch(key)
@@ -120,6 +158,8 @@ def parse_goal(text: str) -> Goal:
     tops = {each.name for each in fields(Summary)} | all_figures({}).keys()
     if key.split(".")[0] not in tops:
         raise UnknownNameError("metric", found["key"], [*tops, *_FIGURES_FIRST])
+    if relative is not None:
+        return Goal(key, found["relation"], math.nan, factor=limit)
     return Goal(key, found["relation"], limit)
 
 

@@ -7,6 +7,7 @@ has at most as many servers of every kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ray_sim.experiments.capacity.evaluation import PlanEndedError, PlanRuns, RunOptions
@@ -117,21 +118,26 @@ class PolicySearch:
             return
         found = cheapest(mixes, lambda mix: self._met([mix])[0])
         self._met(witnesses(found, mixes))
-        means = {mix: point.mean for mix, point in self._points.items()}
-        self._contradiction = next(contradictions(means, falls=self._request.goal.falls), None)
+        self._contradiction = next(self._contradictions(), None)
         if self._contradiction is not None:
             cheaper = mixes if found is None else mixes[: mixes.index(found) + 1]
             found = first(cheaper, self._met, _BATCH)
         self._found = found
 
+    def _contradictions(self) -> Iterator[tuple[Mix, Mix]]:
+        means = {mix: point.mean for mix, point in self._points.items()}
+        return contradictions(means, falls=self._request.goal.falls)
+
     def result(self) -> PolicyPlan:
         """Answer so far."""
+        worse = {large for _, large in self._contradictions()}
         order = {mix: index for index, mix in enumerate(self._request.choices.mixes())}
         return PolicyPlan(
             policy=self._policy,
             best=None if self._found is None else self._points[self._found],
             assumed=self._assumed,
             contradiction=self._contradiction,
+            not_monotone=tuple(sorted(worse, key=order.__getitem__)),
             points=tuple(self._points[mix] for mix in sorted(self._points, key=order.__getitem__)),
         )
 
@@ -162,6 +168,10 @@ def run_plan(
     Parameters
     ----------
     directory : of the results; by default ``results/plan-HASH`` of the scenario
+
+    Raises
+    ------
+    InvalidInputError : the goal is relative to a metric of the scenario that is infinite or below 0
     """
     options = options or RunOptions()
     check_address(options.address)
@@ -173,9 +183,27 @@ def run_plan(
     rehearsal = Rehearsal(inputs)
     for policy in request.policies:  # the errors that the runs would raise at their start
         rehearsal.set_up(request.at(policy, request.most))
-    runs = PlanRuns(request, name, directory, inputs, options)
+    if request.goal.factor is not None:
+        rehearsal.set_up(request.scenario)
+    with PlanRuns(request, name, directory, inputs, options) as runs:
+        try:
+            if request.goal.factor is not None:
+                [now] = runs.values([request.scenario], "now")
+                request = replace(request, goal=request.goal.relative_to(now))
+        except PlanEndedError:
+            report = PlanReport(request, directory, (), None, "now is not known", False, runs.report)
+        else:
+            options.announce("bounding what any policy can reach")
+            report = _searched(request, directory, runs, inputs)
+    directory.mkdir(parents=True, exist_ok=True)
+    with replacing(directory / PLAN_FILE) as temporary:
+        temporary.write_bytes(json_bytes(report.to_dict()))
+    return report
+
+
+def _searched(request: PlanRequest, directory: Path, runs: PlanRuns, inputs: HashedInputs) -> PlanReport:
+    """Bound what any policy can reach, and search for each policy, until a search ends early."""
     seeds = list(request.seeds)[: None if request.scenario.workload.uses_seed else 1]
-    options.announce("bounding what any policy can reach")
     proofs = Proofs(request, seeds, inputs)
     mixes = request.choices.mixes()
     least = cheapest(mixes, lambda mix: not proofs.excluded(mix))
@@ -184,17 +212,16 @@ def run_plan(
     assumed = request.goal.helped_by_servers and bool((speed == speed[0]).all())
     plans: list[PolicyPlan] = []
     complete = True
-    with runs:
-        for policy in request.policies:
-            search = PolicySearch(request, policy, runs, proofs)
-            try:
-                search.search(allowed, assumed=assumed)
-            except PlanEndedError:
-                complete = False
-            plans.append(search.result())
-            if not complete:
-                break
-    report = PlanReport(
+    for policy in request.policies:
+        search = PolicySearch(request, policy, runs, proofs)
+        try:
+            search.search(allowed, assumed=assumed)
+        except PlanEndedError:
+            complete = False
+        plans.append(search.result())
+        if not complete:
+            break
+    return PlanReport(
         request=request,
         directory=directory,
         plans=tuple(sorted(plans, key=lambda plan: plan.cost)),
@@ -203,7 +230,3 @@ def run_plan(
         complete=complete,
         sweep=runs.report,
     )
-    directory.mkdir(parents=True, exist_ok=True)
-    with replacing(directory / PLAN_FILE) as temporary:
-        temporary.write_bytes(json_bytes(report.to_dict()))
-    return report

@@ -21,6 +21,8 @@ from ray_sim.reports.statistics import (
     interval_text,
     mean_interval,
     metric_range,
+    ratio_interval,
+    ratio_of_means,
 )
 
 
@@ -34,30 +36,44 @@ class Point:
     """Mean of the metric over seeds; infinite where jobs that count did not complete."""
     interval: ConfidenceInterval | None
     """95 % interval of the mean; None for too few runs, and where the mean is infinite."""
+    ratio: float | None
+    """Mean over that of the scenario as it is now, if the goal is relative to it; None if that is 0."""
+    ratio_interval: ConfidenceInterval | None
+    """95 % interval of the ratio, paired by seed; None as in `interval`, and where it has no bounds."""
+    in_doubt: bool
+    """Whether the interval reaches across the limit, so that more seeds may change `met`."""
     runs: int
+    """Number of runs; of a relative goal, of pairs with those of now."""
     meeting: int
     """Number of runs that meet the goal by themselves."""
     met: bool
     """Whether the mean meets the goal."""
     bound: Bound | None
 
-    def in_doubt(self, limit: float) -> bool:
-        """Whether the interval of the mean reaches across a limit, so that more seeds may change `met`."""
-        return self.interval is not None and self.interval.low <= limit <= self.interval.high
-
     @classmethod
     def of(cls, request: PlanRequest, mix: Mix, values: list[float], bound: Bound | None) -> Point:
         """Point of the values of all seeds."""
-        sample = np.array(values)
-        mean = float(sample.mean())
+        sample, goal = np.array(values), request.goal
+        mean, finite = float(sample.mean()), bool(np.isfinite(sample).all())
+        interval = mean_interval(sample, metric_range(goal.key)) if finite else None
+        ratio = ratio_ends = None
+        paired, limits = goal.paired(sample)
+        across, limit = interval, goal.limit
+        if goal.factor is not None and finite:
+            now = limits / goal.factor
+            ratio, ratio_ends = ratio_of_means(paired, now), ratio_interval(paired, now)
+            across, limit = mean_interval(paired - limits), 0.0
         return cls(
             mix=mix,
             price=request.choices.price(mix),
             mean=mean,
-            interval=mean_interval(sample, metric_range(request.goal.key)) if math.isfinite(mean) else None,
-            runs=len(values),
-            meeting=sum(map(request.goal.met, values)),
-            met=request.goal.met(mean),
+            interval=interval,
+            ratio=ratio,
+            ratio_interval=ratio_ends,
+            in_doubt=across is not None and across.low <= limit <= across.high,
+            runs=len(paired),
+            meeting=sum(map(goal.met, paired.tolist(), limits.tolist())),
+            met=goal.met(mean),
             bound=bound,
         )
 
@@ -86,6 +102,8 @@ class PolicyPlan:
     """Whether the search assumed that more servers do not make the metric worse."""
     contradiction: tuple[Mix, Mix] | None
     """Two mixes, the first within the second, of which the second is worse: then every mix was tried."""
+    not_monotone: tuple[Mix, ...]
+    """Evaluated mixes that are worse than one within them."""
     points: tuple[Point, ...]
     """Evaluated mixes, cheapest first."""
 
@@ -108,6 +126,7 @@ class PolicyPlan:
             "policy": self.policy,
             "best": None if self.best is None else self.best.to_dict(),
             "assumed": self.assumed,
+            "not_monotone": [list(mix) for mix in self.not_monotone],
             "contradiction": self.contradiction and [list(mix) for mix in self.contradiction],
             "points": [point.to_dict() for point in self.points],
         }
@@ -142,9 +161,12 @@ class PlanReport:
             "goal": {
                 "metric": request.goal.key,
                 "relation": request.goal.relation,
-                "limit": request.goal.limit,
+                "limit": _finite(request.goal.limit),
+                "factor": request.goal.factor,
+                "now": list(request.goal.now),
             },
             "vary": [asdict(axis) for axis in request.choices.axes],
+            "fixed_price": request.choices.fixed_price,
             "seeds": list(request.seeds),
             "directory": str(self.directory),
             "policies": [plan.to_dict() for plan in self.plans],
@@ -169,7 +191,9 @@ def points_columns(report: PlanReport) -> list[str]:
     request = report.request
     axes = [f"{axis.name}.count" for axis in request.choices.axes]
     share = request.goal.quantile is not None
-    columns = ["policy", *axes, "price", request.goal.key, "95 % interval", "runs that meet it", "goal"]
+    ratio = [] if request.goal.factor is None else ["x now"]
+    columns = ["policy", *axes, "price", request.goal.key, "95 % interval", *ratio]
+    columns += ["runs that meet it", "goal"]
     bounds = [] if report.no_proof else ["share in time, any policy" if share else "bound, any policy"]
     return [*columns, *bounds]
 
@@ -180,6 +204,7 @@ def points_rows(report: PlanReport) -> list[list[object]]:
         [
             *(plan.policy, *point.mix, point.price, point.mean),
             interval_text(point.interval, point.runs if math.isfinite(point.mean) else 0),
+            *([] if report.request.goal.factor is None else [_ratio_text(point)]),
             f"{point.meeting} of {point.runs}",
             "met" if point.met else "not met",
             *([] if report.no_proof else [point.bound and point.bound.value]),
@@ -214,10 +239,19 @@ def _mean_text(report: PlanReport, point: Point) -> str:
     return text(point.mean) + bracketed(point.interval, point.runs, text)
 
 
+def _ratio_text(point: Point) -> str:
+    return number(point.ratio) + bracketed(point.ratio_interval, point.runs if point.ratio else 0)
+
+
 def answers(report: PlanReport) -> list[tuple[str, object]]:
     """Label and value of each line of the answer."""
     choices = report.request.choices
-    rows: list[tuple[str, object]] = [("results", report.directory), ("goal", report.request.goal)]
+    goal = report.request.goal
+    rows: list[tuple[str, object]] = [("results", report.directory), ("goal", goal)]
+    if goal.now:
+        scenario, now = report.request.scenario, number(float(np.mean(goal.now)))
+        where = f"on {scenario.cluster} under {scenario.policy}"
+        rows.append(("now", f"{now} {where}, so the limit is {number(goal.limit)}"))
     for plan in report.plans:
         rows += _policy_rows(report, plan)
     if report.no_proof:
@@ -245,12 +279,18 @@ def _policy_rows(report: PlanReport, plan: PolicyPlan) -> list[tuple[str, object
         answer = f"needs {_priced(report, plan.best.mix)}"
     else:
         answer = "meets the goal"
+    if plan.best is not None and plan.best.ratio is not None:
+        answer += f": {_ratio_text(plan.best)} x now"
     rows: list[tuple[str, object]] = [(plan.policy, answer), ("  search", _search(report, plan))]
+    if plan.points and plan.points[0].runs < report.request.seed_count:
+        rows.append(("  seeds", "nothing here depends on a seed: one run per choice, and no interval"))
     label = report.request.choices.label
+    if plan.not_monotone:
+        rows.append(("  worse than with fewer servers", "; ".join(map(label, plan.not_monotone))))
     if plan.failing_above:
         failing = "; ".join(label(point.mix) for point in plan.failing_above)
         rows.append(("  not met with more servers", failing))
-    doubtful = [point for point in plan.points if point.in_doubt(report.request.goal.limit)]
+    doubtful = [point for point in plan.points if point.in_doubt]
     if doubtful and report.request.choices.axes:
         prices = [point.price for point in doubtful]
         ends = dict.fromkeys([number(min(prices)), number(max(prices))])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from ray_sim.experiments.capacity.goal import Goal
-from ray_sim.experiments.inputs.cluster_file import MAX_SERVERS, with_counts
+from ray_sim.experiments.inputs.cluster_file import MAX_SERVERS, SOLE, load_cluster, with_counts
 from ray_sim.experiments.scenario import Scenario, key_values
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.text import number_of
@@ -41,10 +41,12 @@ class Choices:
     axes: tuple[Axis, ...]
     policies: tuple[str, ...]
     """Empty where the policy does not vary."""
+    fixed_price: float = 0.0
+    """Price of the servers that do not vary."""
 
     def price(self, mix: Mix) -> float:
-        """Price of the servers that vary."""
-        return sum(axis.price * count for axis, count in zip(self.axes, mix, strict=True))
+        """Price of all servers."""
+        return self.fixed_price + sum(axis.price * count for axis, count in zip(self.axes, mix, strict=True))
 
     def mixes(self) -> list[Mix]:
         """All mixes with at least one server, cheapest first; of equal prices those with fewer servers."""
@@ -62,8 +64,8 @@ class Choices:
         return ", ".join(f"{axis.name}.count={count}" for axis, count in zip(self.axes, mix, strict=True))
 
 
-def parse_choices(varied: Iterable[str], prices: Iterable[str]) -> Choices:
-    """Parse the options ``--vary`` and ``--price``."""
+def parse_choices(varied: Iterable[str], prices: Iterable[str], cluster: str) -> Choices:
+    """Parse the options ``--vary`` and ``--price`` for a cluster, whose file may have prices, too."""
     axes: list[Axis] = []
     policies: tuple[str, ...] = ()
     price_of = {name: _price(name, str(text)) for name, text in key_values(prices, "--price").items()}
@@ -72,28 +74,43 @@ def parse_choices(varied: Iterable[str], prices: Iterable[str]) -> Choices:
             policies = _policies(str(given))
         elif key.endswith(".count") and key != ".count":
             name = key.removesuffix(".count")
-            axes.append(_axis(name, str(given), price_of.get(name, 1.0)))
+            axes.append(_axis(name, str(given)))
         else:
             raise InvalidScenarioError(
                 f"--vary {key}: expected NAME.count=FROM:TO with an entry of the cluster file, or policy=A,B"
             )
     if not axes and not policies:
         raise InvalidScenarioError("--vary: expected at least one, such as servers.count=10:200")
-    names = [axis.name for axis in axes]
-    for name in price_of:
-        if name not in names:
-            known = ", ".join(names) or "there is none"
-            raise InvalidScenarioError(f"--price {name}: expected an entry of --vary: {known}")
     choices = Choices(tuple(axes), policies)
     size = math.prod(axis.high - axis.low + 1 for axis in axes)
     if size > MAX_MIXES:
         raise InvalidScenarioError(f"--vary: {size:,} mixes; at most {MAX_MIXES:,}, shorten a range")
     if not choices.mixes():
         raise InvalidScenarioError("--vary: leaves no server; let a range reach above 0")
-    return choices
+    return _priced(choices, cluster, price_of)
 
 
-def _axis(name: str, text: str, price: float) -> Axis:
+def _priced(choices: Choices, ref: str, price_of: Mapping[str, float]) -> Choices:
+    """The choices with the price of each entry of the cluster: as given, else as in its file, else 1."""
+    there = {axis.name: max(axis.high, 1) for axis in choices.axes}
+    cluster = load_cluster(with_counts(ref, there) if there else ref)
+    names = dict.fromkeys(cluster.entry)
+    sole = {SOLE: cluster.entry[0]} if len(names) == 1 else {}
+    given = {sole.get(name, name): price for name, price in price_of.items()}
+    for name in given:
+        if name not in names:
+            raise InvalidScenarioError(
+                f"--price {name}: expected an entry of the cluster: {', '.join(names)}"
+            )
+    own = cluster.price or (1.0,) * len(cluster)
+    prices = [(name, given.get(name, price)) for name, price in zip(cluster.entry, own, strict=True)]
+    axes = [replace(axis, price=dict(prices)[sole.get(axis.name, axis.name)]) for axis in choices.axes]
+    varied = {sole.get(axis.name, axis.name) for axis in axes}
+    fixed = sum(price for name, price in prices if name not in varied)
+    return replace(choices, axes=tuple(axes), fixed_price=fixed)
+
+
+def _axis(name: str, text: str) -> Axis:
     found = _RANGE.fullmatch(text)
     low, high = (int(found[1]), int(found[2])) if found else (1, 0)
     if not 0 <= low <= high <= MAX_SERVERS:
@@ -101,7 +118,7 @@ def _axis(name: str, text: str, price: float) -> Axis:
             f"--vary {name}.count={text}: expected FROM:TO with whole numbers, "
             f"0 <= FROM <= TO <= {MAX_SERVERS:,}"
         )
-    return Axis(name, low, high, price)
+    return Axis(name, low, high)
 
 
 def _price(name: str, text: str) -> float:

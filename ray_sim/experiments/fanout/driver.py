@@ -146,6 +146,7 @@ def fan_out(
     stop: Callable[[], bool] = lambda: False,
     announce: Callable[[str], None] = lambda text: None,
     stop_after_s: float | None = None,
+    under_way: Callable[[int], None] = lambda count: None,
 ) -> Generator[ConfigurationOutcome, None, None]:
     """Run configurations on Ray, and yield each outcome when it is known.
 
@@ -161,6 +162,7 @@ def fan_out(
     stop : called twice a second; once it returns True, no further task starts
     announce : receives one line of text before each wait of seconds
     stop_after_s : wall-clock seconds after which a configuration under way fails
+    under_way : receives the number of configurations that Ray has, whenever it gets some, and twice a second
 
     Raises
     ------
@@ -181,7 +183,8 @@ def fan_out(
         announce(text)
 
     with suppress(_StoppedError), last_words(words), cluster(address, announce_unless_stopped) as count:
-        yield from _FanOut(configurations, inputs, store, max_in_flight, count, stop_after_s).outcomes(stop)
+        runs = _FanOut(configurations, inputs, store, max_in_flight, count, stop_after_s)
+        yield from runs.outcomes(stop, under_way)
 
 
 class _StoppedError(Exception):
@@ -223,12 +226,15 @@ class _FanOut:
         self._mean_s = math.inf
         """Recent wall seconds per configuration."""
 
-    def outcomes(self, stop: Callable[[], bool]) -> Iterator[ConfigurationOutcome]:
+    def outcomes(
+        self, stop: Callable[[], bool], under_way: Callable[[int], None]
+    ) -> Iterator[ConfigurationOutcome]:
         import ray
 
         died = None
         while (self._todo or self._pending) and not stop():
             self._hand_out()
+            under_way(self._in_flight())
             ended, _ = ray.wait(list(self._pending), num_returns=1, timeout=_POLL_S)
             # Check before reading an outcome: if Ray dies, its tasks fail without a fault of their own.
             if (died := dead_process()) is not None:
@@ -245,8 +251,7 @@ class _FanOut:
             self._cores, self._counted_at = cores(), time.monotonic()
         tasks = self._max_in_flight or self._cores + 1
         while self._todo and len(self._pending) < tasks:
-            in_flight = sum(len(task.configurations) for task in self._pending.values())
-            room = math.inf if self._max_in_flight is None else self._max_in_flight - in_flight
+            room = math.inf if self._max_in_flight is None else self._max_in_flight - self._in_flight()
             if room < 1:
                 return
             task = self._next_task(min(room, self._fair_size()))
@@ -254,6 +259,9 @@ class _FanOut:
             more = f", and {len(items) - 1} more" if items[1:] else ""
             run = self._run.options(name=f"{task.configurations[0].entry.label}{more}")
             self._pending[run.remote(items, self._store, self._stop_after_s, *objects)] = task
+
+    def _in_flight(self) -> int:
+        return sum(len(task.configurations) for task in self._pending.values())
 
     def _fair_size(self) -> int:
         """Number of configurations for one task: about a second of work, less when few are left to share."""

@@ -17,7 +17,8 @@ from ray_sim.experiments.sweep import SweepOptions, SweepReport, run_sweep
 from ray_sim.experiments.sweep_entries import Configuration, Sweep
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.reports.compare import completion_notes, lower_is_better
-from ray_sim.reports.figure_page import Axis, FigureChoice, FigureResult, Point, figures_page
+from ray_sim.reports.curves import Axis, Point
+from ray_sim.reports.figure_page import FigureChoice, FigureResult, figures_page
 from ray_sim.reports.shape_samples import Comparison, Samples, X
 from ray_sim.reports.shapes import JudgedCheck, judge
 from ray_sim.reports.statements import Check

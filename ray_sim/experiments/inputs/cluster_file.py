@@ -84,6 +84,7 @@ class _Servers(Entry):
     ps_memory_gib: Amount | None = None
     sockets: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None
     server_class: Label | None = None
+    price: Annotated[float, Field(gt=0, le=MAX_AMOUNT, allow_inf_nan=False)] | None = None
 
     def server_names(self) -> list[str]:
         return [self.name] if self.count == 1 else [f"{self.name}-{i}" for i in range(self.count)]
@@ -298,6 +299,8 @@ def _build(
         ps_memory=memory_mib([servers.ps_memory_gib for servers in each]),
         sockets=_sockets([servers.sockets for servers in each]),
         server_class=tuple(servers.server_class for servers in each),
+        entry=tuple(servers.name for servers in each),
+        price=tuple(filter(None, (servers.price for servers in each))) or None,
     )
 
 
@@ -356,12 +359,15 @@ def _declared_resources(groups: Sequence[_Group]) -> tuple[str, ...]:
 
 
 def _gaps(groups: Sequence[_Group], resources: Iterable[str]) -> Iterator[str]:
-    """Yield a problem for each resource that some servers declare and others do not."""
+    """Yield a problem for each resource, and each price, that some servers declare and others do not."""
+    priced = any(group.servers.price is not None for group in groups)
     for group in groups:
         for resource in resources:
             if _declared(group, resource) is None:
                 field = FIELD_OF_RESOURCE[resource]
                 yield f"{group.where}{field}: is missing, but other servers declare it; 0 means none"
+        if priced and group.servers.price is None:
+            yield f"{group.where}price: is missing, but other servers declare it"
 
 
 def _slot_problems(groups: Sequence[_Group]) -> Iterator[str]:

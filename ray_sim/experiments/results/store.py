@@ -37,7 +37,7 @@ from ray_sim.experiments.sweep_entries import Detail, Entry
 from ray_sim.model.errors import InvalidInputError, RunFailedError
 from ray_sim.reports.page import timeline_to_end
 from ray_sim.reports.plots import completed_jct_s
-from ray_sim.reports.sweep_report import PLACE_COLUMNS, PlaceData
+from ray_sim.reports.sweep_report import MOST_TIMELINES, PLACE_COLUMNS, PlaceData
 from ray_sim.reports.tables import Place, RunRow
 
 STORE_FORMAT = 2
@@ -249,22 +249,22 @@ class ResultStore:
         ]
 
     def places(self, entries: Iterable[Entry]) -> Iterator[tuple[Place, PlaceData]]:
-        """Yield, place by place, the jobs of the finished runs, and a timeline of each policy."""
+        """Yield, place by place, the jobs of the finished runs, and the first timelines of each policy."""
         done = [entry for entry in entries if self.has(entry.content_hash)]
         for place, group in groupby(done, key=lambda entry: entry.place):
             jobs: list[pl.DataFrame] = []
-            timelines: dict[str, pl.DataFrame] = {}
-            seeds: set[int | None] = set()
+            timelines: dict[str, dict[int | None, pl.DataFrame]] = {}
             for entry in group:
                 directory = self.run_directory(entry.content_hash)
                 read = read_table(directory, "jobs")
-                jobs.append(read.select(PLACE_COLUMNS).with_columns(policy=pl.lit(entry.policy)))
-                if entry.policy not in timelines:
-                    timelines[entry.policy] = timeline_to_end(read_table(directory, "timeline"), read)
-                    seeds.add(entry.seed)
+                labels = {"policy": pl.lit(entry.policy), "seed": pl.lit(entry.seed, pl.Int64)}
+                jobs.append(read.select(PLACE_COLUMNS).with_columns(**labels))
+                of_policy = timelines.setdefault(entry.policy, {})
+                if len(of_policy) < MOST_TIMELINES:
+                    of_policy[entry.seed] = timeline_to_end(read_table(directory, "timeline"), read)
             joined = pl.concat(jobs)
             curves = {policy: completed_jct_s(joined.filter(policy=policy)) for policy in timelines}
-            yield place, PlaceData(curves, joined, timelines, seeds)
+            yield place, PlaceData(curves, joined, timelines)
 
     def _read(self, name: str, complaint: str) -> dict[str, object]:
         """Read a file of the store and check it against its own SHA-256."""

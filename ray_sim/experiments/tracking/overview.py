@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ray_sim.experiments.axis import Settings, place_settings
 from ray_sim.experiments.report import page_bytes, results_page
 from ray_sim.experiments.results.result_files import read_manifest
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.results.stored_runs import read_run_manifest
 from ray_sim.experiments.sweep_entries import Detail, Entry
-from ray_sim.experiments.tracking.axis import AxisLine, Settings, SweepAxis, find_axis, place_settings
+from ray_sim.experiments.tracking.axis import AxisLine, SweepAxis, find_axis
 from ray_sim.experiments.tracking.experiment import MOST_AT_ONCE, SWEEP_RUN_TAG, MlflowExperiment
 from ray_sim.experiments.tracking.records import input_datasets, line_metrics
 from ray_sim.experiments.tracking.views import (

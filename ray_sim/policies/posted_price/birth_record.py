@@ -6,10 +6,10 @@ import numpy as np
 
 from ray_sim.model.statement import NEVER_ROUND
 from ray_sim.model.units import IntArray
-from ray_sim.model.welfare_audit import AuditedJobs, MechanismRecord
+from ray_sim.model.welfare_audit import MechanismRecord
 from ray_sim.policies.posted_price.menu import Menu, book_load
 from ray_sim.policies.posted_price.planner import PlannedJob, rounds_touched
-from ray_sim.policy_api import AnnouncedContext
+from ray_sim.policy_api import AnnouncedContext, RoundedJobs
 
 
 class BirthRecord:
@@ -23,7 +23,7 @@ class BirthRecord:
     threshold : whether estimates of at most ``least_failure`` count as 0
     """
 
-    def __init__(self, jobs: AuditedJobs, least_failure: float, mu: float, threshold: bool) -> None:
+    def __init__(self, jobs: RoundedJobs, least_failure: float, mu: float, threshold: bool) -> None:
         self._jobs, self._least_failure = jobs, least_failure
         self._error = mu + (least_failure if threshold else 0.0)
         n = len(jobs.arrival)

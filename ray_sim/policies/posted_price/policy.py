@@ -16,7 +16,6 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.quotes import Quotes
 from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
-from ray_sim.model.welfare_audit import AuditedJobs
 from ray_sim.policies.posted_price.birth_record import BirthRecord
 from ray_sim.policies.posted_price.exact_failure import ExactFailure
 from ray_sim.policies.posted_price.expected_lp import ExpectedPrices, Population, read_prior
@@ -34,6 +33,7 @@ from ray_sim.policy_api import (
     Charges,
     Launches,
     Parameter,
+    RoundedJobs,
     Streams,
 )
 
@@ -90,7 +90,7 @@ class PostedPrice(AnnouncedPolicy):
             "choice",
             "pointwise",
             "what mu bounds. pointwise: the mean error of each estimate; uniform: the error of all estimates "
-            "of a job, but with probability oracle_failure",
+            "of a job, but with probability 0.01",
             source=_ESTIMATES,
             choices=("pointwise", "uniform"),
         ),
@@ -100,15 +100,6 @@ class PostedPrice(AnnouncedPolicy):
             0.02,
             "error of the sampled estimates",
             minimum=1e-4,
-            maximum=0.5,
-            source=_ESTIMATES,
-        ),
-        Parameter(
-            "oracle_failure",
-            "float",
-            0.01,
-            "probability with which a uniform error may be larger",
-            minimum=1e-12,
             maximum=0.5,
             source=_ESTIMATES,
         ),
@@ -125,11 +116,10 @@ class PostedPrice(AnnouncedPolicy):
         failure_oracle: str = "sampled",
         oracle_error: str = "pointwise",
         mu: float = 0.02,
-        oracle_failure: float = 0.01,
         threshold: bool = True,
     ) -> None:
         self._menu_name, self._eps, self._oracle_name = menu, eps, failure_oracle
-        self._error, self._mu, self._failure, self._threshold = oracle_error, mu, oracle_failure, threshold
+        self._error, self._mu, self._threshold = oracle_error, mu, threshold
         self._audit: BirthRecord | None = None
         if prior is not None and menu != "expected":
             raise InvalidScenarioError(f"prior={prior}: only menu=expected has a prior: leave one out")
@@ -171,7 +161,7 @@ class PostedPrice(AnnouncedPolicy):
             )
         return told
 
-    def audited(self, jobs: AuditedJobs) -> BirthRecord:
+    def audited(self, jobs: RoundedJobs) -> BirthRecord:
         """Record births in the run that follows; its decisions are the same."""
         mu = self._mu if self.draws else 0.0
         self._audit = BirthRecord(jobs, self._eps / 10, mu, self._threshold)
@@ -202,7 +192,7 @@ class PostedPrice(AnnouncedPolicy):
         if not self.draws:
             return ExactFailure(world.nodes, bounds.duration)
         triples = bounds.delay * bounds.concurrency * bounds.duration
-        self._paths = sample_count(self._error, self._mu, triples, self._failure)
+        self._paths = sample_count(self._error, self._mu, triples)
         return SampledFailure(world.nodes, bounds.duration, self._paths, streams)
 
     def decide(self, view: AnnouncedView) -> AnnouncedDecision:

@@ -23,20 +23,23 @@ from ray_sim.policies.posted_price.failure_kernels import (
 from ray_sim.policies.posted_price.planner import PlannedJob
 from ray_sim.policy_api import State, within
 
+UNIFORM_FAILURE = 0.01
+"""Probability with which an error that is bounded for all estimates of a job may be larger."""
 
-def sample_count(oracle_error: str, mu: float, triples: int, budget: float) -> int:
+
+def sample_count(oracle_error: str, mu: float, triples: int) -> int:
     """Number N of sample paths for an error ``mu`` of failure estimates (Hoeffding).
 
     Parameters
     ----------
     oracle_error : ``pointwise``: the expected error of each estimate is at most mu, N = 1 / (4 mu^2);
-        ``uniform``: with probability 1 - budget no estimate of a job errs by mu,
-        N = ln(2 triples / budget) / (2 mu^2)
+        ``uniform``: with probability 1 - `UNIFORM_FAILURE` no estimate of a job errs by mu,
+        N = ln(2 triples / `UNIFORM_FAILURE`) / (2 mu^2)
     triples : number of (start, concurrency, duration) of a job, >= 1
     """
     if oracle_error == "pointwise":
         return tolerant_ceil(1 / (4 * mu**2))
-    return tolerant_ceil(math.log(2 * triples / budget) / (2 * mu**2))
+    return tolerant_ceil(math.log(2 * triples / UNIFORM_FAILURE) / (2 * mu**2))
 
 
 class SampledFailure(FailureOracle):

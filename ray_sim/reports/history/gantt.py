@@ -133,7 +133,8 @@ def _outages(
 
 
 def _job_columns(jobs: pl.DataFrame) -> dict[str, list[object]]:
-    """Columns of the jobs, times in seconds to a millisecond."""
-    times = ["submit_s", "start_s", "finish_s", "queue_s", "run_s"]
+    """Columns of the jobs, times in seconds to a millisecond; ``gap_ms`` since the last submission."""
+    times = ["start_s", "finish_s", "queue_s", "run_s"]
     rounded = jobs.select("status", "num_gpus", pl.col(times).round(3)).to_dict(as_series=False)
-    return {"id": [shown(name) for name in jobs["job_id"]], **rounded}
+    gaps_ms = np.diff((jobs["submit_s"].to_numpy() * 1000).round().astype(np.int64), prepend=0).tolist()
+    return {"id": [shown(name) for name in jobs["job_id"]], "gap_ms": gaps_ms, **rounded}

@@ -24,6 +24,9 @@ from ray_sim.model.errors import InvalidInputError
         ("utilisation.gpu>=0.5", Goal("utilisation.gpu", ">=", 0.5)),
         ("makespan_s<86400", Goal("makespan_s", "<", 86400.0)),
         ("utility>12", Goal("utility", ">", 12.0)),
+        ("mean_queue_s <= 0.5 x now", Goal("queue_s.mean", "<=", math.nan, factor=0.5)),
+        ("p95_jct_s<0.8*now", Goal("jct_s.p95", "<", math.nan, factor=0.8)),
+        ("makespan_s < now", Goal("makespan_s", "<", math.nan, factor=1.0)),
     ],
 )
 def test_a_goal_is_a_metric_a_relation_and_a_number(text: str, goal: Goal) -> None:
@@ -42,6 +45,11 @@ def test_a_goal_is_a_metric_a_relation_and_a_number(text: str, goal: Goal) -> No
         ("p95_jct_s<inf", "--goal p95_jct_s<inf: expected a number after <"),
         ("p101_jct_s<1", "--goal p101_jct_s<1: expected pNN with NN above 0, at most 100"),
         ("p0_jct_s<1", "--goal p0_jct_s<1: expected pNN with NN above 0, at most 100"),
+        (
+            "mean_jct_s<0 x now",
+            "--goal mean_jct_s<0 x now: expected a number after <, or one above 0 times now",
+        ),
+        ("mean_jct_s<x now", "--goal mean_jct_s<x now: expected a number after <"),
         ("speed<1", "unknown metric 'speed'."),
     ],
 )
@@ -91,3 +99,15 @@ def test_a_quantile_is_that_of_numpy_and_infinite_once_it_reaches_an_infinite_va
         assert found == math.inf
     else:
         assert found <= max(finite)
+
+
+def test_a_relative_goal_has_a_limit_per_seed_and_in_the_mean() -> None:
+    goal = parse_goal("mean_jct_s <= 0.5 x now").relative_to([10.0, 30.0])
+    assert (goal.limit, str(goal)) == (10.0, "jct_s.mean <= 0.5 x now")
+    values, limits = goal.paired(np.array([6.0, 8.0]))
+    assert (values.tolist(), limits.tolist()) == ([6.0, 8.0], [5.0, 15.0])
+    free, each = goal.paired(np.array([6.0]))  # a run that depends on no seed
+    assert (free.tolist(), each.tolist()) == ([6.0, 6.0], [5.0, 15.0])
+    for now in ([math.inf], [-3.0]):
+        with pytest.raises(InvalidInputError, match="expected a metric that now is finite and at least 0"):
+            parse_goal("mean_jct_s <= 0.5 x now").relative_to(now)

@@ -46,7 +46,8 @@ def question(
         scenario["workload"] = str(folder / "jobs.parquet")
     (folder / "c.yaml").write_text(cluster)
     content = {"cluster": str(folder / "c.yaml"), **scenario}
-    return PlanRequest(parse_scenario(content, "test"), parse_goal(goal), parse_choices(vary, price), seeds)
+    choices = parse_choices(vary, price, str(folder / "c.yaml"))
+    return PlanRequest(parse_scenario(content, "test"), parse_goal(goal), choices, seeds)
 
 
 def mixes(report: PlanReport) -> dict[str, tuple[int, ...] | None]:
@@ -138,7 +139,7 @@ def test_the_search_finds_what_trying_every_number_finds(tmp_path: Path) -> None
     assert report.least is not None
     assert report.least <= (smallest,)
     finite = {point.mix[0]: point for point in report.plans[0].points if math.isfinite(means[point.mix[0]])}
-    assert {n for n, point in finite.items() if point.in_doubt(90000)} == crossing & finite.keys()
+    assert {n for n, point in finite.items() if point.in_doubt} == crossing & finite.keys()
     assert "choices, price" in str(dict(answers(report))["  interval reaches across"])
 
 
@@ -155,6 +156,8 @@ def test_where_more_servers_are_worse_every_number_is_tried(tmp_path: Path) -> N
     assert plan.best.mean == pytest.approx((10 + 1020 + 145) / 12)
     assert plan.contradiction == ((2,), (3,))
     assert [point.mix for point in plan.failing_above] == [(3,)]
+    assert plan.not_monotone == ((3,),)
+    assert dict(answers(report))["  worse than with fewer servers"] == "s.count=3"
 
 
 @pytest.mark.long
@@ -187,7 +190,7 @@ def test_policies_that_meet_the_goal_come_first(tmp_path: Path) -> None:
     assert mixes(report) == {"sjf": (), "fifo": None}
     assert [plan.policy for plan in report.plans] == ["sjf", "fifo"]
     assert [point.mean for plan in report.plans for point in plan.points] == [27.25, 101.5]
-    needed = replace(ask, choices=parse_choices(["policy=fifo,sjf", "s.count=1:4"], []))
+    needed = replace(ask, choices=parse_choices(["policy=fifo,sjf", "s.count=1:4"], [], ask.scenario.cluster))
     assert mixes(run_plan(needed, tmp_path / "out", RunOptions(resume=True))) == {"sjf": (1,), "fifo": (2,)}
 
 
@@ -254,3 +257,66 @@ def test_a_run_that_fails_ends_the_plan_with_its_name(tmp_path: Path) -> None:
     (failure,) = report.sweep.failures
     assert "ZeroDivisionError: no luck" in str(failure.error)
     assert "s.count=" in failure.entry.label
+
+
+def test_half_of_now_is_that_of_the_given_cluster_and_the_rest_of_the_cluster_has_its_price(
+    tmp_path: Path,
+) -> None:
+    # 12 jobs of 10 s at once wait 10 (0 + 1 + ... + 11) / 12 = 55 s on the one GPU of now, and in pairs
+    # 10 (0 + 1 + ... + 5) / 6 = 25 s, at most 27.5 s. The server without GPUs costs 7, the others 2 each.
+    two = "name: c\nservers:\n  - {name: s, gpus: 1, price: 2}\n  - {name: disk, gpus: 0, price: 5}\n"
+    jobs = [Job(0.0, 1.0, 10.0)] * 12
+    ask = question(
+        tmp_path, jobs, "mean_queue_s <= 0.5 x now", ["s.count=1:6"], ["disk=7"], seeds=5, cluster=two
+    )
+    report = run_plan(ask, tmp_path / "out")
+    (plan,) = report.plans
+    assert plan.best is not None
+    assert (plan.best.mix, plan.best.price, plan.best.runs) == ((2,), 2 * 2 + 7, 1)
+    assert (plan.best.mean, plan.best.ratio, plan.best.ratio_interval) == (25.0, 25 / 55, None)
+    assert (report.request.goal.now, report.request.goal.limit) == ((55.0,), 27.5)
+    rows = dict(answers(report))
+    assert rows["fifo"] == "needs s.count=2, price 11: 0.4545 x now"
+    assert str(rows["now"]).endswith("so the limit is 27.5")
+    assert rows["  seeds"] == "nothing here depends on a seed: one run per choice, and no interval"
+    assert json.loads((tmp_path / "out" / PLAN_FILE).read_text())["goal"]["factor"] == 0.5
+    never = replace(ask, goal=parse_goal("makespan_s < now"))
+    stuck = [*jobs, Job(0.0, 9.0, 1.0)]  # 9 GPUs are never there
+    write_jobs(tmp_path / "jobs.parquet", stuck)
+    with pytest.raises(InvalidInputError, match="found infinite, as jobs do not complete"):
+        run_plan(never, tmp_path / "stuck")
+
+
+@pytest.mark.slow
+def test_relative_goals_have_the_answers_of_trying_every_number(tmp_path: Path) -> None:
+    ask = question(
+        tmp_path,
+        None,
+        "mean_jct_s <= 0.8 x now",
+        ["s.count=1:5"],
+        seeds=5,
+        cluster=TWO_GPUS.replace("gpus: 2", "gpus: 8"),
+        workload=RESAMPLED,
+        policy="sjf",
+    )
+    values = {
+        n: np.array(
+            [
+                prepare(ask.at("sjf", (n,)).model_copy(update={"seed": seed})).run().result.summary.jct_s.mean
+                for seed in ask.seeds
+            ]
+        )
+        for n in range(1, 6)
+    }
+    for factor in (0.9, 0.6):
+        goal = parse_goal(f"mean_jct_s <= {factor} x now")
+        report = run_plan(replace(ask, goal=goal), tmp_path / "out", RunOptions(resume=True))
+        smallest = next((n for n in values if values[n].mean() <= factor * values[1].mean()), None)
+        assert mixes(report) == {"sjf": None if smallest is None else (smallest,)}
+        for point in report.plans[0].points:
+            sample = values[point.mix[0]]
+            assert point.ratio == pytest.approx(sample.mean() / values[1].mean())
+            assert point.meeting == (sample <= factor * values[1] * (1 + 1e-9)).sum()
+            rest = sample - factor * values[1]
+            low, high = scipy.stats.ttest_1samp(rest, 0).confidence_interval(0.95)
+            assert point.in_doubt == (low <= 0 <= high)

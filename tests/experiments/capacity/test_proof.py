@@ -25,7 +25,10 @@ def bound(folder: Path, jobs: Sequence[Job], gpus: int, goal: str, **scenario: o
     (folder / "c.yaml").write_text("name: c\nservers:\n  - {name: s, count: 1, gpus: 1}\n")
     content = {"workload": str(folder / "jobs.parquet"), "cluster": str(folder / "c.yaml"), **scenario}
     request = PlanRequest(
-        parse_scenario(content, "test"), parse_goal(goal), parse_choices([f"s.count=1:{gpus}"], []), 1
+        parse_scenario(content, "test"),
+        parse_goal(goal),
+        parse_choices([f"s.count=1:{gpus}"], [], str(folder / "c.yaml")),
+        1,
     )
     return Proofs(request, [0], HashedInputs()).bound((gpus,))
 

@@ -301,3 +301,20 @@ def test_the_only_entry_has_one_number(tmp_path: Path) -> None:
 def test_a_name_that_a_reference_cannot_hold_is_refused() -> None:
     with pytest.raises(InvalidClusterError, match="without '@', ',' and '='"):
         with_counts("pool-368", {"a,b": 3})
+
+
+def test_prices_belong_to_each_server_and_to_all_entries_or_none(tmp_path: Path) -> None:
+    path = tmp_path / "priced.yaml"
+    path.write_text(
+        "name: c\nservers:\n  - {name: a, count: 2, gpus: 4, price: 2.5}\n  - {name: b, gpus: 8}\n"
+    )
+    with pytest.raises(InvalidClusterError, match=r"servers\[1\]\.price: is missing, but other servers"):
+        load_cluster(path)
+    path.write_text(path.read_text().replace("gpus: 8", "gpus: 8, price: 4"))
+    cluster = load_cluster(path)
+    assert (cluster.entry, cluster.price) == (("a", "a", "b"), (2.5, 2.5, 4.0))
+    assert load_cluster(f"{path}@a.count=1").price == (2.5, 4.0)
+    path.write_text(path.read_text().replace("price: 4", "price: 0"))
+    with pytest.raises(InvalidClusterError, match=r"servers\[1\]\.price"):
+        load_cluster(path)
+    assert load_cluster("toy").price is None

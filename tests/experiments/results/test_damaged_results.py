@@ -40,7 +40,7 @@ READ_BY_INFO = {
 READ_BY_REPORT = READ_BY_INFO - {"timing.json"}
 READ_BY_COMPARE = {"manifest.json", "summary.json", "jobs.parquet"}  # of two runs, job by job
 COMPARED_OF_A_SWEEP = {"sweep.json", "failures.json", "manifest.json", "summary.json", "jobs.parquet"}
-SHOWN_OF_A_SWEEP = COMPARED_OF_A_SWEEP | {"timeline.parquet"}
+SHOWN_OF_A_SWEEP = COMPARED_OF_A_SWEEP | {"timeline.parquet", "events.parquet"}
 
 
 @pytest.fixture

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ray_sim.experiments.axis import place_settings
 from ray_sim.experiments.scenario import Scenario
 from ray_sim.experiments.sweep_entries import Entry
-from ray_sim.experiments.tracking.axis import SweepAxis, find_axis, place_settings
+from ray_sim.experiments.tracking.axis import SweepAxis, find_axis
 from ray_sim.experiments.tracking.views import SeedGroup, configurations
 from ray_sim.reports.tables import Place
 

@@ -54,6 +54,7 @@ def test_the_second_store_is_a_copy_and_mlflow_takes_it(migration: Migration, tm
         assert [path.name for path in (tmp_path / name).iterdir()] == ["mlflow.db"]
     assert migration.count == 1
     assert [path.name for path in template_path().parent.iterdir()] == [template_path().name]
+    assert template_path().stat().st_mode & 0o777 == 0o600
 
 
 def test_a_store_does_not_inherit_paths_of_the_template(migration: Migration, tmp_path: Path) -> None:

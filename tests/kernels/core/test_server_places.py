@@ -8,7 +8,17 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.kernels.core.server_places import MOST_SQUARED, match, weigh_pairs
+from ray_sim.kernels.core.server_places import MOST_SQUARED, Places, find_places, match, weigh_pairs
+from tests.training import rows
+
+
+def test_places_of_a_job_are_sorted_by_kind_then_tasks_then_server() -> None:
+    held = rows([(2, 0), (1, 1), (0, 1), (1, 1)], [(0, 0), (0, 0), (0, 1), (0, 0)])
+    places = Places(np.empty_like(held.ptr), *np.empty((5, len(held.server)), np.int64))
+    find_places(held, np.array([1, 0, 0, 0]), places)
+    columns = np.stack([places.kind, places.workers, places.ps, places.server], axis=1)[places.order[:5]]
+    assert places.ptr.tolist() == [0, 4, 5]
+    assert columns.tolist() == [[0, 0, 1, 2], [0, 1, 1, 1], [0, 1, 1, 3], [1, 2, 0, 0], [0, 0, 1, 2]]
 
 
 @given(groups=st.lists(st.integers(0, 4), max_size=12).map(sorted))
@@ -32,9 +42,7 @@ def test_a_large_group_is_weighed_in_order() -> None:
     assert pairs[:, 0].tolist() == pairs[:, 1].tolist() == list(range(n))
 
 
-@given(
-    wishes=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=10),
-)
+@given(wishes=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=10))
 def test_pairs_are_made_in_order_of_preference_and_nobody_twice(wishes: list[tuple[int, int]]) -> None:
     target, now = (np.array([wish[i] for wish in wishes], np.int64) for i in (0, 1))
     name, taken = np.full(5, -1), np.zeros(5, np.bool_)

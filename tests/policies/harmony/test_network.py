@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +11,8 @@ from ray_sim.agents.features import ACTION_MASK
 from ray_sim.model.streams import Streams
 from ray_sim.policies.harmony.architecture import Architecture, Form, initial_parameters
 from ray_sim.policies.harmony.network import PolicyNetwork
+from ray_sim.policies.harmony.network_kernels import best_action
+from tests.command_line import python
 from tests.harmony_states import (
     DENSE,
     FORMS,
@@ -198,6 +197,14 @@ def test_sums_are_in_the_order_of_inputs_to_the_last_bit() -> None:
         assert network.logits(state).tobytes() == y.tobytes()
 
 
+@pytest.mark.parametrize(
+    ("logits", "best"),
+    [([1, 3, 3], 1), ([-np.inf, 0], 1), ([-np.inf] * 2, -1), ([np.nan, 1], -1), ([1, np.inf], -1)],
+)
+def test_the_best_action_is_the_first_of_the_largest_logits_or_none(logits: list[float], best: int) -> None:
+    assert best_action(np.array(logits, dtype=np.float32)) == best
+
+
 PRINTED = """
 from tests.harmony_states import *
 for architecture in FORMS:
@@ -209,16 +216,7 @@ for architecture in FORMS:
 
 @pytest.mark.slow
 def test_compiled_and_plain_python_give_the_same_bytes() -> None:
-    printed = [
-        subprocess.run(
-            [sys.executable, "-c", PRINTED],
-            env={**os.environ, "NUMBA_DISABLE_JIT": plain},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for plain in ("0", "1")
-    ]
+    printed = [python("-c", PRINTED, NUMBA_DISABLE_JIT=plain) for plain in ("0", "1")]
     assert len(printed[0].split()) == 6
     assert printed[0] == printed[1]
 

@@ -343,7 +343,5 @@ def test_rounds_and_births_go_forward() -> None:
 
 def test_sample_counts_are_those_of_the_specification() -> None:
     """625 paths for an expected error of 0.02; some 17,000 for all of a few thousand triples at once."""
-    assert sample_count("pointwise", 0.02, 1, 0.01) == 625
-    assert (
-        sample_count("uniform", 0.02, 100 * 20 * 4, 0.02) == math.ceil(math.log(800_000) / 0.0008) == 16_991
-    )
+    assert sample_count("pointwise", 0.02, 1) == 625
+    assert sample_count("uniform", 0.02, 100 * 20 * 4) == math.ceil(math.log(1_600_000) / 0.0008) == 17_857

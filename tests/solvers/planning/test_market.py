@@ -20,11 +20,12 @@ from ray_sim.solvers.planning.market import (
     declared_constants,
     job_demand,
     job_work,
+    offered_load,
     traced_constants,
 )
 from ray_sim.solvers.planning.schedule import Infeasible, Planning, Schedule, best_schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
-from tests.solvers.planning.small import EXAMPLE_A, drawn_job, floats, ints, servers
+from tests.solvers.planning.small import EXAMPLE_A, EXAMPLE_B, drawn_job, floats, ints, servers
 
 JOBS_A = [
     EXAMPLE_A,
@@ -39,6 +40,12 @@ def test_the_constants_of_example_1_a() -> None:
     constants = traced_constants(JOBS_A, servers([6]))
     assert constants.lowest == pytest.approx(1 / 24, rel=1e-15)
     assert constants.highest == pytest.approx([3.0], rel=1e-15)
+
+
+def test_the_offered_load_is_that_of_the_scarcest_resource() -> None:
+    # Each job of example 1.B: 100 x 0.04 = 4 worker-slots of 4 + 2 and 2 + 4; 2 jobs: 48 of 3 x 20, 3 x 10.
+    assert offered_load([EXAMPLE_B] * 2, servers([12, 4], [8, 6]), 3) == pytest.approx(48 / 30, rel=1e-15)
+    assert offered_load([], servers([0, 4]), 3) == 0.0
 
 
 def test_example_1_a_admits_two_jobs_and_keeps_its_dual_above_its_utility() -> None:

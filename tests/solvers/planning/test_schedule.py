@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +23,7 @@ from ray_sim.solvers.planning.schedule import (
 from ray_sim.solvers.planning.slot_costs import SlotCosts, SlotTasks, WorkParts
 from ray_sim.solvers.planning.slot_job import SlotJob
 from ray_sim.solvers.planning.trim_schedule import samples_trained, trim
+from tests.command_line import python
 from tests.proofs import instances
 from tests.solvers.planning.exact import best_payoff, is_enough, least_costs
 from tests.solvers.planning.plain import plain_search
@@ -301,14 +299,7 @@ for seed in range(20):
 @pytest.mark.long
 def test_the_kernels_of_plans_are_their_own_plain_twins() -> None:
     compiled, plain = (
-        subprocess.run(
-            [sys.executable, "-W", "error", "-c", PLANS],
-            env=os.environ | {"NUMBA_DISABLE_JIT": disabled},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for disabled in ("0", "1")
+        python("-W", "error", "-c", PLANS, NUMBA_DISABLE_JIT=disabled) for disabled in ("0", "1")
     )
     assert "Schedule" in plain
     assert plain == compiled

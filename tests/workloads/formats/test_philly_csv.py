@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from ray_sim.model.errors import InvalidWorkloadError
+from tests.workloads.conversions import Trace
 from workloads.convert import ConversionReport, convert
 from workloads.store import read_frame
-
-Trace = Callable[..., Path]
 
 HEADER = "timestamp,duration,num_gpus,gpu_time,cluster\n"
 

@@ -11,12 +11,11 @@ import polars as pl
 import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
+from tests.workloads.conversions import Trace
 from tests.workloads.formats.philly_log_writer import Oddity, machine_list_text, write_philly_log
 from workloads.convert import ConversionReport, convert
 from workloads.store import read_frame
 from workloads.trace_format import ConvertOptions, RunTime, choose
-
-Trace = Callable[..., Path]
 
 NONE = "None"
 

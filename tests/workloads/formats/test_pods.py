@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -12,11 +11,10 @@ from ray_sim.cli import main
 from ray_sim.experiments.conversion import write_cluster
 from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.model.errors import InvalidWorkloadError
-from workloads.convert import ConversionReport, convert
-from workloads.store import load_workload, read_frame
+from tests.workloads.conversions import Trace, converted
+from workloads.convert import convert
+from workloads.store import load_workload
 from workloads.trace_format import ConvertOptions
-
-Trace = Callable[..., Path]
 
 PODS = (
     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,"
@@ -39,13 +37,8 @@ def pod(
     return f"{name},{cpu},{memory},{gpus},{share},{spec},LS,{phase},{times}\n"
 
 
-def converted(path: Path) -> tuple[ConversionReport, pl.DataFrame]:
-    report = convert("gpu-pods", [path], path.with_name("w.parquet"))
-    return report, read_frame(report.out)
-
-
 def test_a_pod_is_one_task_that_waits_and_runs(trace: Trace) -> None:
-    report, frame = converted(trace(PODS + pod("a", gpus="8", times="5,107.5,7.5")))
+    report, frame = converted(trace(PODS + pod("a", gpus="8", times="5,107.5,7.5")), format_name="gpu-pods")
     row = frame.row(0, named=True)
     assert (row["job_id"], row["submit_s"], row["wait_s"], row["duration_s"]) == ("a", 5, 2.5, 100)
     assert (row["num_gpus"], row["num_tasks"], row["cpu_per_task"], row["memory_gib_per_task"]) == (
@@ -64,7 +57,7 @@ def test_a_share_is_of_one_gpu(trace: Trace) -> None:
         pod("c", gpus="0", share=""),
         pod("d", gpus="2"),
     )
-    report, frame = converted(trace(PODS + "".join(lines)))
+    report, frame = converted(trace(PODS + "".join(lines)), format_name="gpu-pods")
     assert frame["num_gpus"].to_list() == [0.81, 0, 0, 2]
     assert report.notes["pods_with_a_share_of_a_gpu"] == 1
 
@@ -95,7 +88,7 @@ def test_a_share_is_of_one_gpu(trace: Trace) -> None:
     ],
 )
 def test_every_fault_has_its_reason(trace: Trace, line: str, reason: str) -> None:
-    report, frame = converted(trace(PODS + pod("good") + line))
+    report, frame = converted(trace(PODS + pod("good") + line), format_name="gpu-pods")
     assert report.rejected == {reason: 1}
     assert frame["job_id"].to_list() == ["good"]
 
@@ -107,7 +100,7 @@ def test_what_is_odd_and_kept_is_noted(trace: Trace) -> None:
         pod("c", times="10,20,9"),
         pod("d", cpu="", memory=""),
     )
-    report, frame = converted(trace(PODS + "".join(lines)))
+    report, frame = converted(trace(PODS + "".join(lines)), format_name="gpu-pods")
     assert report.notes == {
         "started_before_creation": 1,
         "running_with_a_deletion_time": 1,

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from tests.command_line import answer
+from tests.workloads.conversions import Trace
 from workloads.convert import ConversionReport, convert
 from workloads.store import read_frame, read_provenance
 from workloads.trace_format import ConvertOptions
 
-Trace = Callable[..., Path]
 Record = tuple[str, str, str]
 """Status, run time in seconds, user."""
 

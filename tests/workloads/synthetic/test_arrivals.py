@@ -218,6 +218,7 @@ def test_what_cannot_be_asked_for_is_named() -> None:
     for jobs in (0, 10**8 + 1):
         with pytest.raises(InvalidInputError, match="jobs: must be at least 1, at most 100,000,000"):
             DrawRequest(jobs)
+    assert [DrawRequest(jobs).jobs for jobs in (1, 10**8)] == [1, 10**8]
     for load_scale in (0.0, -1.0, 1e-300, 1e300, float("nan")):
         with pytest.raises(InvalidInputError, match=r"load_scale: must be a number from 0\.000001 to"):
             DrawRequest(5, load_scale)

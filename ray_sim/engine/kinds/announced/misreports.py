@@ -49,14 +49,6 @@ PARAMETERS = (
         maximum=MAX_FACTOR,
         source=_SOURCE,
     ),
-    Parameter(
-        "misreport_seed",
-        "int",
-        0,
-        "seed by which users are drawn who misreport",
-        minimum=0,
-        source=_SOURCE,
-    ),
 )
 
 Rule = Callable[[Statements, StatementBounds, float, str], Statements]
@@ -86,7 +78,7 @@ def misreported(
 def _liars(table: JobTable, values: Mapping[str, Value]) -> BoolArray:
     names = table.job_id if table.user is None else table.user.fill_null("")
     entities = text_entities(names.to_list())
-    drawn = Streams(int(str(values["misreport_seed"]))).uniforms("misreport", entities)
+    drawn = Streams(0).uniforms("misreport", entities)  # the same users in every run
     return drawn < float(str(values["misreport_share"]))
 
 

@@ -12,6 +12,7 @@ from ray_sim.engine.decision import NO_JOBS, Wake
 from ray_sim.engine.kinds.announced.bounds import StatementBounds
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.kinds.announced.jobs import ANNOUNCED
+from ray_sim.engine.kinds.announced.rounds import RoundedJobs
 from ray_sim.engine.placements import nothing_for
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.read_only import read_only, read_only_record
@@ -23,7 +24,7 @@ from ray_sim.model.errors import BlindPolicyError
 from ray_sim.model.quotes import Quotes
 from ray_sim.model.statement import Statements
 from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray
-from ray_sim.model.welfare_audit import AuditedJobs, MechanismRecord
+from ray_sim.model.welfare_audit import MechanismRecord
 
 
 class AnnouncedContext(PolicyContext):
@@ -181,10 +182,10 @@ class AnnouncedPolicy(Policy[AnnouncedContext, AnnouncedView]):
     sees: frozenset[str] = frozenset({"statements"})
     wake_on: Wake = Wake.SLOT | Wake.COMPLETION
 
-    def audited(self, jobs: AuditedJobs) -> MechanismAudit | None:
+    def audited(self, jobs: RoundedJobs) -> MechanismAudit | None:
         """Record the run that follows for `ray-sim run --audit`; None for policies without prices.
 
-        Called before `start`; decisions must be the same.
+        Called before `start`, with what policies do not know of jobs; decisions must be the same.
         """
         return None
 

@@ -68,13 +68,7 @@ def jobs(rows: list[Row], **reported: Any) -> JobTable:
 def world(
     rows: list[Row], gpus: int = 4, params: Mapping[str, object] | None = None, **reported: Any
 ) -> World:
-    given = {
-        "truth": "announced",
-        "slot_s": 60,
-        "horizon_s": 6000,
-        "most_duration_s": 1200,
-        **(params or {}),
-    }
+    given = {"truth": "announced", "slot_s": 60, "horizon_s": 6000, "most_duration_s": 1200, **(params or {})}
     return build_world(jobs(rows, **reported), cluster([gpus], ["a"]), params=given)
 
 
@@ -115,6 +109,7 @@ def test_a_job_is_born_comes_runs_and_pays_in_whole_rounds() -> None:
     ]
     figures = welfare_of(result)
     assert (figures.welfare, figures.revenue, figures.surplus, figures.eviction_rate) == (7.0, 2.0, 5.0, 0.0)
+    assert figures.bound == pytest.approx(7.0, rel=1e-8)  # both have room, and none could earn more alone
     assert figures.jct_from_arrival_s.mean == (120 + 60) / 2
     assert result.summary.jct_s.mean == (240 + 115) / 2
     progress = result.timeline.select("time_s", "welfare", "revenue").rows()
@@ -223,10 +218,7 @@ def test_evictions_are_told_apart() -> None:
             lambda view: AnnouncedDecision(launches=Launches(np.array([0, 0]), np.array([0, 0]))),
             "not sorted numbers of jobs, each once",
         ),
-        (
-            lambda view: AnnouncedDecision(charges=Charges(np.array([0]), NO_JOBS)),
-            "1 jobs and 0 values",
-        ),
+        (lambda view: AnnouncedDecision(charges=Charges(np.array([0]), NO_JOBS)), "1 jobs and 0 values"),
     ],
 )
 def test_decisions_that_break_a_rule_are_refused(

@@ -133,8 +133,8 @@ def test_it_is_among_the_metrics_and_in_the_tables() -> None:
     [
         ({"params": {"slot_s": None}}, "give slots and an end"),
         ({"params": {"horizon_s": None}}, "give slots and an end"),
-        ({"params": {"restart_cost_s": 1}}, "restart_cost_s plays no part"),
-        ({"params": {"data_move_s": 1}}, "data_move_s plays no part"),
+        ({"params": {"restart_cost_s": 1e-6}}, "restart_cost_s plays no part"),
+        ({"params": {"data_move_s": 1e-6}}, "data_move_s plays no part"),
         ({"params": {"straggler_probability": 0.1}}, "straggler_probability plays no part"),
         ({"outages": [(10.0, 0, False)]}, "availability"),
         ({"vc": ["a"] * 3, "server_vc": ["a"], "partition": "vc"}, "partition"),

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ray_sim.model.errors import InvalidWorkloadError
+from tests.workloads.conversions import Trace
 from workloads.formats.guessing.proposal import Proposal
 from workloads.formats.guessing.reading import add_reading
 from workloads.formats.tables.files import Reading
-
-Trace = Callable[..., Path]
 
 
 def reading(path: Path, folder: Path) -> Reading:

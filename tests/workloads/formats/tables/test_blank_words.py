@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
-import polars as pl
 import pytest
 
 from tests.command_line import answer
-from workloads.convert import ConversionReport, convert
-from workloads.store import read_frame
-from workloads.trace_format import ConvertOptions
-
-Trace = Callable[..., Path]
+from tests.workloads.conversions import Trace, converted
 
 BLANK_WORDS = ("NaN", "nan", "None", "<NA>", "NA", r"\N", "Unknown", "null", "N/A", "n/a", "NULL")
 """Those of pandas, R, Hive and Slurm, of databases and of JSON."""
 
 REQUIRED = "job_id,submit_s,duration_s,num_gpus"
-
-
-def converted(
-    path: Path, mapping: str | None = None, format_name: str = "csv"
-) -> tuple[ConversionReport, pl.DataFrame]:
-    file = None
-    if mapping is not None:
-        file = path.with_name("map.yaml")
-        file.write_text(mapping)
-    report = convert(format_name, [path], path.with_name("w.parquet"), options=ConvertOptions(mapping=file))
-    assert report.read == report.kept + sum(report.rejected.values())
-    return report, read_frame(report.out)
 
 
 OPTIONAL = (

@@ -15,7 +15,8 @@ import polars as pl
 import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
-from workloads.convert import ConversionReport, convert
+from tests.workloads.conversions import converted
+from workloads.convert import convert
 from workloads.formats import text
 from workloads.formats.tables import files
 from workloads.store import read_frame
@@ -33,16 +34,6 @@ def table(separator: str = ",", header: bool = True, decimal: str = ".") -> str:
         ["" if cell is None else str(cell).replace(".", decimal) for cell in row.values()] for row in ROWS
     ]
     return "".join(separator.join(line) + "\n" for line in ([NAMES] if header else []) + cells)
-
-
-def converted(
-    path: Path, mapping: str = "", name: str = "csv"
-) -> tuple[ConversionReport, list[tuple[object, ...]]]:
-    file = path.with_name("map.yaml")
-    file.write_text(mapping)
-    out = path.with_name("w.parquet")
-    report = convert(name, [path], out, options=ConvertOptions(mapping=file if mapping else None))
-    return report, read_frame(out).select(NAMES).rows()
 
 
 EXPECTED = [("a", 0.0, 1.5, 2.0, "zoë"), ("b", 60.0, 30.0, 0.5, None)]
@@ -98,8 +89,8 @@ def feather(frame: pl.DataFrame) -> bytes:
 def test_every_form_gives_the_same_rows(tmp_path: Path, content: bytes, mapping: str) -> None:
     path = tmp_path / "jobs.data"
     path.write_bytes(content)
-    report, rows = converted(path, mapping)
-    assert rows == EXPECTED
+    report, frame = converted(path, mapping or None)
+    assert frame.select(NAMES).rows() == EXPECTED
     assert (report.read, report.kept, report.rejected) == (2, 2, {})
 
 
@@ -146,10 +137,7 @@ derived:
   num_tasks: count(parts.*.gpu)
 cells: {"parts.*.s": {as: quantity}}
 """
-    file = tmp_path / "map.yaml"
-    file.write_text(mapping)
-    convert("csv", [tmp_path / "jobs.json"], tmp_path / "w.parquet", options=ConvertOptions(mapping=file))
-    row = read_frame(tmp_path / "w.parquet").row(0, named=True)
+    row = converted(tmp_path / "jobs.json", mapping)[1].row(0, named=True)
     assert (row["job_id"], row["vc"], row["submit_s"]) == ("a", "x", 5)
     assert (row["num_gpus"], row["duration_s"], row["num_tasks"]) == (3, 13, 2)
 
@@ -159,9 +147,8 @@ def test_a_workload_edited_in_pandas_is_a_table(tmp_path: Path, jobs: Callable[.
     frame["num_gpus"] = frame["num_gpus"].astype(int)
     frame["wait_s"] = float("nan")
     frame[frame["job_id"] != "job-0"].to_parquet(tmp_path / "edited.parquet")
-    report = convert("csv", [tmp_path / "edited.parquet"], tmp_path / "w.parquet")
-    assert report.kept == len(frame) - 1
-    assert read_frame(tmp_path / "w.parquet")["wait_s"].null_count() == report.kept
+    report, found = converted(tmp_path / "edited.parquet")
+    assert report.kept == found["wait_s"].null_count() == len(frame) - 1
 
 
 def test_a_folder_of_parts_is_a_table_and_a_pool_changes_no_byte(tmp_path: Path) -> None:

@@ -7,11 +7,10 @@ import polars as pl
 import pytest
 
 from ray_sim.model.errors import InvalidInputError
-from workloads.convert import ConversionReport, convert
+from tests.workloads.conversions import Trace, converted
+from workloads.convert import convert
 from workloads.store import read_frame
 from workloads.trace_format import ConvertOptions
-
-Trace = Callable[..., Path]
 
 MAP = Path(__file__).parents[4] / "workloads" / "samples" / "pcs_philly_map.yaml"
 
@@ -26,14 +25,6 @@ derived:
         vgg: {1: 2}
 """
 HEADER = "submit_s,num_gpus,work,model\n"
-
-
-def converted(path: Path, mapping: str) -> tuple[ConversionReport, pl.DataFrame]:
-    file = path.with_name("map.yaml")
-    file.write_text(mapping)
-    out = path.with_name("w.parquet")
-    report = convert("csv", [path], out, options=ConvertOptions(mapping=file))
-    return report, read_frame(out)
 
 
 def test_a_column_divided_by_what_two_others_look_up(trace: Trace) -> None:
@@ -75,13 +66,9 @@ def test_a_part_of_the_files_name_is_a_column(tmp_path: Path) -> None:
     paths = [tmp_path / f"trace_{vc}.csv" for vc in ("a", "b")]
     for later_s, path in enumerate(paths):
         path.write_text(f"start,duration_s,num_gpus\n0,1,1\n{5 + later_s},1,1\n")
-    mapping = tmp_path / "map.yaml"
-    mapping.write_text(
-        "file_name: {vc: trace_*.csv}\n"
-        "derived: {submit_s: {column: start, plus: {by: vc, table: {a: 100, b: 102}}}}\n"
-    )
-    convert("csv", paths, tmp_path / "w.parquet", options=ConvertOptions(mapping=mapping))
-    frame = read_frame(tmp_path / "w.parquet")
+    mapping = "file_name: {vc: trace_*.csv}\n"
+    mapping += "derived: {submit_s: {column: start, plus: {by: vc, table: {a: 100, b: 102}}}}\n"
+    _, frame = converted(paths, mapping)
     assert frame.select("vc", "submit_s").rows() == [("a", 100), ("b", 102), ("a", 105), ("b", 108)]
 
 
@@ -179,15 +166,8 @@ def test_a_column_that_files_may_lack_is_blank_there(tmp_path: Path) -> None:
     )
     (tmp_path / "old.csv").write_text("job_id,submit_s,duration_s\na,1,5\n")
     (tmp_path / "new.csv").write_text("job_id,submit_s,duration_s,gpus,start\nb,2,5,4,9\nc,3,5,,\n")
-    file, out = tmp_path / "map.yaml", tmp_path / "w.parquet"
-    file.write_text(mapping)
-    files = [tmp_path / "old.csv", tmp_path / "new.csv"]
-    convert("csv", files, out, options=ConvertOptions(mapping=file))
-    assert read_frame(out).select("job_id", "num_gpus", "wait_s").rows() == [
-        ("a", 0, 0),
-        ("b", 4, 7),
-        ("c", 0, 0),
-    ]
+    _, frame = converted([tmp_path / "old.csv", tmp_path / "new.csv"], mapping)
+    assert frame.select("job_id", "num_gpus", "wait_s").rows() == [("a", 0, 0), ("b", 4, 7), ("c", 0, 0)]
 
 
 def test_a_row_without_a_required_column_is_rejected(trace: Trace) -> None:
@@ -202,13 +182,9 @@ def test_a_second_table_is_joined_by_the_key_on_without_quotes(tmp_path: Path) -
     # YAML 1.1 reads on as a truth value.
     (tmp_path / "jobs.csv").write_text("job_id,duration_s,num_gpus\na,5,1\nb,6,1\n")
     (tmp_path / "times.csv").write_text("name,begin\nb,20\na,10\n")
-    file, out = tmp_path / "map.yaml", tmp_path / "w.parquet"
-    file.write_text(
-        "join: {file: times.csv, name: time, on: {job_id: name}}\ncolumns: {submit_s: time.begin}\n"
-    )
-    files = [tmp_path / "jobs.csv", tmp_path / "times.csv"]
-    convert("csv", files, out, options=ConvertOptions(mapping=file))
-    assert read_frame(out).select("job_id", "submit_s").rows() == [("a", 10), ("b", 20)]
+    mapping = "join: {file: times.csv, name: time, on: {job_id: name}}\ncolumns: {submit_s: time.begin}\n"
+    _, frame = converted([tmp_path / "jobs.csv", tmp_path / "times.csv"], mapping)
+    assert frame.select("job_id", "submit_s").rows() == [("a", 10), ("b", 20)]
 
 
 @pytest.mark.parametrize(

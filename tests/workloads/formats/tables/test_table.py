@@ -1,33 +1,18 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
-from workloads.convert import ConversionReport, convert
+from tests.workloads.conversions import Trace, converted
+from workloads.convert import convert
 from workloads.formats.tables.mapping import ColumnMapping
 from workloads.formats.text import TableSource, named_twice
-from workloads.store import read_frame, read_provenance
+from workloads.store import read_provenance
 from workloads.trace_format import ConvertOptions
 
-Trace = Callable[..., Path]
-
 TABLE = "submit_s,duration_s,num_gpus\n10,1,1\n5,2,0.5\n"
-
-
-def converted(
-    path: Path, mapping: str | None = None, rebase: bool = False
-) -> tuple[ConversionReport, pl.DataFrame]:
-    file = None
-    if mapping is not None:
-        file = path.with_name("map.yaml")
-        file.write_text(mapping)
-    out = path.with_name("w.parquet")
-    report = convert("csv", [path], out, options=ConvertOptions(mapping=file, rebase=rebase))
-    return report, read_frame(out)
 
 
 def problems(trace: Trace, mapping: str, table: str = TABLE) -> list[str]:
@@ -394,13 +379,9 @@ def test_a_mapping_that_cannot_be_read_is_a_clear_error(trace: Trace, tmp_path: 
         convert("csv", [trace(TABLE)], tmp_path / "w.parquet", options=ConvertOptions(mapping=binary))
 
 
-def test_a_mapped_column_of_a_file_with_semicolons_is_missed_for_its_separator(
-    trace: Trace, tmp_path: Path
-) -> None:
-    (tmp_path / "map.yaml").write_text("columns: {submit_s: start}")
-    options = ConvertOptions(mapping=tmp_path / "map.yaml")
+def test_a_mapped_column_of_a_file_with_semicolons_is_missed_for_its_separator(trace: Trace) -> None:
     with pytest.raises(InvalidInputError, match=r"'start'.*; line 1 has semicolons: fields must be "):
-        convert("csv", [trace("start;duration_s\n1;2\n")], tmp_path / "w.parquet", options=options)
+        converted(trace("start;duration_s\n1;2\n"), "columns: {submit_s: start}")
 
 
 def test_an_empty_mapping_maps_nothing(trace: Trace) -> None:

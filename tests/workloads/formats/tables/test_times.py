@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -13,13 +13,12 @@ import polars as pl
 import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
+from tests.workloads.conversions import Trace
+from tests.workloads.conversions import converted as of_table
 from workloads.convert import ConversionReport, convert
 from workloads.formats.tables import times
 from workloads.formats.tables.times import dates_of, form_problem, iso_dates, with_dates
 from workloads.store import read_frame
-from workloads.trace_format import ConvertOptions
-
-Trace = Callable[..., Path]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 RANGE_US = 128 * 365 * 86_400 * 10**6
@@ -47,10 +46,7 @@ def read(texts: Sequence[str], form: str | None = None, zone: str = "UTC") -> li
 def converted(trace: Trace, cells: list[str], mapping: str = "", rebase: bool = False) -> ConversionReport:
     rows = "".join(f'"{cell}",60,1\n' for cell in cells)
     path = trace(f"submit_s,duration_s,num_gpus\n{rows}")
-    file = path.with_name("map.yaml")
-    file.write_text(mapping)
-    options = ConvertOptions(mapping=file if mapping else None, rebase=rebase)
-    return convert("csv", [path], path.with_name("w.parquet"), options=options)
+    return of_table(path, mapping or None, rebase=rebase)[0]
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles", "Asia/Kolkata"])
@@ -321,11 +317,9 @@ def test_where_no_row_is_kept_the_error_shows_a_value_and_the_mend(
 
 def test_the_mend_names_the_users_own_column(trace: Trace) -> None:
     path = trace("submit_s,Elapsed,num_gpus\n0,10 min,1\n1,3 min,1\n2,3,1,1\n")
-    mapping = path.with_name("map.yaml")
-    mapping.write_text("columns: {duration_s: Elapsed}")
     told = r"duration_s \(column 'Elapsed'\) is '10 min' in line 2 of trace.csv: a number has a point"
     with pytest.raises(InvalidWorkloadError, match=told):
-        convert("csv", [path], path.with_name("w.parquet"), options=ConvertOptions(mapping=mapping))
+        of_table(path, "columns: {duration_s: Elapsed}")
 
 
 @pytest.mark.parametrize(
