@@ -17,7 +17,8 @@ from tests.page_commands import REPOSITORY, copy_project, files_of, run_steps, s
 
 DOCS = REPOSITORY / "docs"
 HOW_TOS = (
-    *("own_policies.md", "running.md", "sweeps.md", "compare.md", "clusters.md", "planning.md", "reports.md"),
+    *("own_policies.md", "idea_to_figure.md", "running.md", "sweeps.md", "compare.md", "clusters.md"),
+    *("planning.md", "reports.md"),
     *("mlflow.md", "policies.md", "workloads.md", "training.md", "engine.md", "install.md"),
     *("certificates.md", "models/interference.md", "models/a_online.md", "models/harmony.md"),
     *("models/oasis.md", "models/optimus.md", "models/pd_ors.md", "models/posted_price.md"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from ray_sim.model.html import facts_html
 from ray_sim.model.job import JobTable
-from ray_sim.model.readable import duration, number
+from ray_sim.model.readable import duration, instant, number
 from ray_sim.model.units import FloatArray
 from workloads.job_table import frame_to_table
 from workloads.provenance import Provenance
@@ -126,17 +126,17 @@ class WorkloadDescription:
         rows = [
             ("workload", self.path),
             ("jobs", f"{self.jobs:,}"),
-            ("first submission", f"{self.first_submit_s:,.15g} s"),
-            ("span", f"{self.span_s:,.15g} s ({self.span_s / DAY_S:.1f} days)"),
+            ("first submission", self._first_text()),
+            ("span", f"{duration(self.span_s)} ({self.span_s:,.15g} s)"),
             ("days", _days_text(self.provenance)),
             ("GPU-hours", f"{self.gpu_hours:,.1f}"),
             ("jobs by GPUs", _sizes_text(self.jobs_by_gpus)),
             *([("jobs by status", _statuses_text(self.statuses))] if self.statuses else []),
-            ("run time in s", _quantiles_text(self.duration_s)),
+            ("run time", _quantiles_text(self.duration_s, duration)),
             ("submitted at the same instant", f"{self.ties:,}, at most {self.most_at_once:,} at once"),
         ]
         if self.inter_arrival_s is not None:
-            rows.append(("between submissions in s", _quantiles_text(self.inter_arrival_s)))
+            rows.append(("between submissions", _quantiles_text(self.inter_arrival_s, duration)))
         for name, spread in self.columns.items():
             some = "" if spread.jobs == self.jobs else f" ({spread.jobs:,} jobs)"
             rows.append((name, _quantiles_text(spread.quantiles) + some))
@@ -144,6 +144,11 @@ class WorkloadDescription:
             label = f"vc {name}" if name else "without a vc"
             rows.append((label, f"{share.jobs:,} jobs, {share.gpu_hours:,.1f} GPU-hours"))
         return [*rows, *_provenance_rows(self.provenance)]
+
+    def _first_text(self) -> str:
+        """Instant of the first submission: a date, with its second, where the trace has dates."""
+        text = instant(self.first_submit_s, None if self.provenance is None else self.provenance.epoch_utc)
+        return text if text.startswith("second") else f"{text} (second {self.first_submit_s:,.15g})"
 
     def short_rows(self) -> list[tuple[str, str]]:
         """Label and value of the lines of a small table; times in days, hours, minutes and seconds."""
@@ -227,8 +232,8 @@ def _duration_bins(duration_s: FloatArray) -> list[Bin]:
     return bins[used[0] : used[-1] + 1]
 
 
-def _quantiles_text(quantiles: dict[str, float]) -> str:
-    return ", ".join(f"{name} {number(value)}" for name, value in quantiles.items())
+def _quantiles_text(quantiles: dict[str, float], text: Callable[[float], str] = number) -> str:
+    return ", ".join(f"{name} {text(value)}" for name, value in quantiles.items())
 
 
 def _durations_text(quantiles: dict[str, float]) -> str:

@@ -34,6 +34,7 @@ from ray_sim.cli.info import info
 from ray_sim.cli.interference import interference
 from ray_sim.cli.listings import clusters, formats, policies, worlds
 from ray_sim.cli.log import log
+from ray_sim.cli.new_policy import new_policy
 from ray_sim.cli.packing import packing
 from ray_sim.cli.plan import plan
 from ray_sim.cli.report import report
@@ -64,9 +65,9 @@ def _common(
 
 
 GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Everyday commands": (convert, info, run, sweep, compare, report, packing, explain, plan),
+    "Everyday commands": (convert, info, run, sweep, compare, report, explain, plan),
     "Inputs": (synth, enrich, failures, links, interference, clusters, formats, worlds, policies),
-    "Papers and development": (arena, reproduce, train, log, diff, check_policy, bench),
+    "Papers and development": (arena, reproduce, train, packing, log, diff, new_policy, check_policy, bench),
 }
 """Commands in the groups and order of --help."""
 

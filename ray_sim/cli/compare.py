@@ -75,12 +75,20 @@ def compare(
         _print(found)
 
 
+LEGEND = (
+    "d_z: mean of the differences over their standard deviation; wins: share of seeds with the better value, "
+    "equal ones half; gap: of the mean to the bound, whose parts B1 to B4 docs/certificates.md explains"
+)
+
+
 def _print(report: ComparisonReport) -> None:
     """Print the groups of a comparison with their tables, and the notes on what it leaves out."""
     sign = "lower" if report.lower_is_better else "higher"
     sys.stdout.write(f"{report.metric} ({sign} is better), 95 % intervals, p after Holm\n")
     for group in report.groups:
         _print_group(group, report.scale, sign)
+    sys.stdout.write("\n")
+    print_text(LEGEND)
     if (cover := report.cover) is not None:
         shares = ", ".join(f"{percent} % if {name}" for name, percent in cover.percent.items())
         sys.stdout.write("\n")

@@ -100,6 +100,7 @@ OPTIONS: Mapping[str, tuple[str, Any]] = {
     "cluster": _at("cluster", str, "Bundled cluster, or a YAML or CSV file by path or URL."),
     "policy": _at("policy", str, "Name of a policy, or module:Class of your own [fifo]."),
     "params": _at("params", list[str], "Parameter of the policy; repeatable.", "-p", metavar="KEY=VALUE"),
+    "label": _at("label", str, "Name of the policy in tables and charts [policy with its parameters]."),
     "world": _at(
         "world",
         list[str],

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ray_sim.experiments.scenario import Scenario
 
 
-@takes_scenario("ray-sim plan", without=("audit", "audit_jobs", "fleet", "sites"))
+@takes_scenario("ray-sim plan", without=("label", "audit", "audit_jobs", "fleet", "sites"))
 def plan(
     goal: Annotated[
         list[str],

@@ -41,7 +41,7 @@ def run(
     from ray_sim.experiments.prepare import prepare
     from ray_sim.experiments.run import run_to_directory
     from ray_sim.model.errors import RunStoppedError
-    from ray_sim.reports.tables import summary_rows
+    from ray_sim.reports.tables import in_human_units, summary_rows
     from workloads.describe import tally_rows
 
     prepared = prepare(scenario)
@@ -68,5 +68,5 @@ def run(
         summary = finished.result.summary.to_dict()
         print_json({"directory": str(finished.directory), "hash": identity.content_hash, "summary": summary})
     else:
-        rows = [*tally_rows(finished.tally), *summary_rows(finished.result.summary)]
+        rows = [*tally_rows(finished.tally), *in_human_units(summary_rows(finished.result.summary))]
         print_rows([("result", finished.directory), *rows])

@@ -14,7 +14,7 @@ from ray_sim.kernels.core.arrays import RUNNING as RUNNING_STATUS
 from ray_sim.kernels.core.arrays import WAITING, Ledger
 from ray_sim.kernels.core.progress import executed_of, work_left_of
 from ray_sim.model.errors import BlindPolicyError
-from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,17 @@ class View:
     def first_start_us(self, jobs: IntArray) -> IntArray:
         """First start of each job, `NEVER_US` before it."""
         return read_only(self._ledger.first_start)[jobs]
+
+    def last_start_us(self, jobs: IntArray) -> IntArray:
+        """When each job last went from waiting to running, `NEVER_US` before it has; a move is no start."""
+        ledger = self._ledger
+        return np.where(ledger.first_start[jobs] == NEVER_US, NEVER_US, ledger.held_since[jobs])
+
+    def waited_us(self, jobs: IntArray) -> IntArray:
+        """Microseconds for which each waiting or running job has been waiting since submission, in all."""
+        ledger, runs = self._ledger, self._ledger.status[jobs] == RUNNING_STATUS
+        held = ledger.held[jobs] + np.where(runs, self.now_us - ledger.held_since[jobs], 0)
+        return self.now_us - self.jobs.submit_us[jobs] - held
 
     def last_stop_us(self, jobs: IntArray) -> IntArray:
         """When each job last lost its servers, `NEVER_US` before it has."""

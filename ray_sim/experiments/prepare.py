@@ -83,6 +83,12 @@ class FinishedRun:
     directory: Path | None = None
     """Directory that has its files; None where they are not written."""
 
+    def _repr_html_(self) -> str:
+        return self.result._repr_html_()
+
+    def __repr__(self) -> str:
+        return f"{self.result!r}\n{'directory':<28}  {self.directory or 'none'}"
+
     def files(self) -> dict[str, bytes]:
         """The run's files by name, see `encode_result`."""
         manifest = {**self.identity.manifest(), "jobs": asdict(self.tally)}

@@ -96,6 +96,7 @@ class RunIdentity:
             },
             "policy": scenario.policy,
             "parameters": dict(scenario.params),
+            "label": scenario.label,
             "world": dict(scenario.world),
             "partition": scenario.partition,
             "trim": scenario.trim and scenario.trim.model_dump(),

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from ray_sim.experiments.inputs.cluster_file import Label
 from ray_sim.experiments.inputs.training_file import TRAINING_PROFILES, names_training_profile
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.model.metrics import Trim
@@ -375,6 +376,8 @@ class Scenario(Spec):
     policy: str = "fifo"
     params: dict[str, Value] = Field(default_factory=dict)
     """Parameters of the policy, as `-p`."""
+    label: Label | None = None
+    """Name of the policy with its parameters in tables and charts; no part of the run's identity."""
     world: dict[str, Value] = Field(default_factory=dict)
     """Parameters of the world, as `-w`; see docs/engine.md."""
     partition: Partition = "none"
@@ -424,7 +427,7 @@ def overridden(content: Mapping[str, object], overrides: Mapping[str, object]) -
     """Replace entries of a scenario's content.
 
     Entries of mappings are replaced one by one: another `slot_s` keeps the rest of `world`. Another policy
-    drops the parameters of the old one, and another path drops `synth`.
+    drops the parameters and the label of the old one, and another path drops `synth`.
     """
     merged = {**content, **overrides}
     for key in ("workload", "params", "world", "trim", "audit"):
@@ -439,7 +442,7 @@ def overridden(content: Mapping[str, object], overrides: Mapping[str, object]) -
     if isinstance(workload, Mapping) and "path" in workload and isinstance(merged["workload"], dict):
         merged["workload"].pop("synth", None)
     if "policy" in overrides and overrides["policy"] != content.get("policy"):
-        merged["params"] = overrides.get("params", {})
+        merged |= {"params": overrides.get("params", {}), "label": overrides.get("label")}
     return merged
 
 

@@ -24,7 +24,8 @@ from ray_sim.experiments.tracking.experiment import Logged
 from ray_sim.experiments.tracking.log import log_sweep
 from ray_sim.model.errors import RaySimError, RunFailedError
 from ray_sim.reports.compare import completion_notes
-from ray_sim.reports.notebook_tables import means_table, page_table_html
+from ray_sim.reports.notebook_tables import means_table, page_table_html, page_table_text
+from ray_sim.reports.page import Table
 from ray_sim.reports.tables import first_warnings, place_title, sweep_table
 from workloads.files import refuse_url
 from workloads.sources import Source
@@ -115,6 +116,12 @@ class SweepReport:
         }
 
     def _repr_html_(self) -> str:
+        return page_table_html(*self._shown())
+
+    def __repr__(self) -> str:
+        return page_table_text(*self._shown())
+
+    def _shown(self) -> tuple[str, Table]:
         done = self.configurations - self.missing - len(self.failures)
         title = f"sweep {self.name}: {done:,} of {self.configurations:,} done, in {self.directory}"
         problems = [
@@ -123,7 +130,7 @@ class SweepReport:
             *([f"not logged to MLflow: {self.tracking_error}"] if self.tracking_error else []),
             *(f"{policy}: {warning}" for policy, warning in self.warnings.items()),
         ]
-        return page_table_html(title, replace(means_table(self.table), note="; ".join(problems)))
+        return title, replace(means_table(self.table), note="; ".join(problems))
 
 
 def run_sweep(

@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from ray_sim.experiments.inputs.cluster_file import Label
 from ray_sim.experiments.run_identity import HashedInputs, RunIdentity
 from ray_sim.experiments.scenario import Scenario, Spec, Value, setting_label
 from ray_sim.reports.statistics import pairs_needed
@@ -26,9 +27,11 @@ class PolicySpec(Spec):
     params: dict[str, Value] = Field(default_factory=dict)
     world: dict[str, Value] = Field(default_factory=dict)
     """Entries that replace or extend those of the sweep's `world` in the runs of this policy."""
+    label: Label | None = None
+    """Name in tables and charts; None is `configuration`."""
 
     @property
-    def label(self) -> str:
+    def configuration(self) -> str:
         """``las(knob=2)``, ``a_online{truth=a_online, slot_s=60}``, or the bare name."""
         params = f"({setting_label(self.params)})" if self.params else ""
         world = f"{{{setting_label(self.world)}}}" if self.world else ""
@@ -45,12 +48,15 @@ class Entry:
     setting: str
     """Partition, world parameters and trim that differ from the defaults."""
     policy: str
+    """Label of the policy, or its `PolicySpec.configuration`."""
     seed: int | None
     """Seed; None if every seed gives the same result."""
     scenario_hash: str
     """Hash that results of other code share; see `RunIdentity`."""
     shared_world: str | None = None
     """World of the sweep, as JSON, where the policy has entries of its own; None where it has none."""
+    labelled: str | None = None
+    """`PolicySpec.configuration` where `policy` is a label; None where it has none."""
 
     @property
     def place(self) -> Place:
@@ -81,15 +87,17 @@ class Entry:
         own = {
             key: value for key, value in scenario.world.items() if key not in shared or shared[key] != value
         }
+        configuration = PolicySpec(name=scenario.policy, params=scenario.params, world=own).configuration
         return cls(
             content_hash=content_hash,
             workload=scenario.workload.label,
             cluster=scenario.cluster,
             setting=setting_label({**partitioned, **shared, **trimmed}),
-            policy=PolicySpec(name=scenario.policy, params=scenario.params, world=own).label,
+            policy=scenario.label or configuration,
             seed=seed,
             scenario_hash=scenario_hash,
             shared_world=json.dumps(shared) if own else None,
+            labelled=configuration if scenario.label else None,
         )
 
 

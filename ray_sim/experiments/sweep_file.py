@@ -35,6 +35,7 @@ from ray_sim.experiments.scenario import (
 from ray_sim.experiments.sweep_entries import Configuration, Detail, PolicySpec, Sweep, entry_of
 from ray_sim.model.errors import InvalidScenarioError, RaySimError, problems_text
 from ray_sim.model.parameters import resolve
+from ray_sim.model.readable import first_and_others
 from ray_sim.policies.registry import create_policy
 from workloads.documents import dotted_problems
 from workloads.sources import Source
@@ -153,6 +154,7 @@ def _expand(content: object, source: str, inputs: HashedInputs) -> tuple[SweepFi
         else [_Placed("trim", None)],
         policies=_entries(raw, "policies", _policy, problems),
     )
+    problems += _repeated_labels(axes.policies)
     for cluster, world in itertools.product(axes.clusters, axes.worlds):
         _collect(problems, "world.availability", partial(inputs.servers, cluster.value, world.value))
         for policy in axes.policies:
@@ -208,6 +210,7 @@ def _combine(axes: _Axes, shape: SweepFile, inputs: HashedInputs) -> Iterator[Co
             cluster=cluster.value,
             policy=policy.value.name,
             params=policy.value.params,
+            label=policy.value.label,
             world={**world.value, **policy.value.world},
             partition=partition,
             trim=trim.value,
@@ -235,6 +238,15 @@ def seed_configurations(
 def _rehearse(axes: _Axes, shape: SweepFile, inputs: HashedInputs, problems: list[str]) -> None:
     """Set up every policy in every world with every workload; report each problem once, with its entries."""
     rehearsal, several = Rehearsal(inputs), len(axes.worlds) > 1
+    found: dict[tuple[str, str], dict[str, None]] = {}  # where each problem of an entry occurs, in order
+
+    def tried(entry: str, where: str, step: Callable[[], _Parsed]) -> _Parsed | None:
+        here: list[str] = []
+        result = _collect(here, "", step)
+        for problem in here:
+            found.setdefault((entry, problem), {})[where] = None
+        return result
+
     for workload, cluster, world, partition in itertools.product(
         axes.workloads, axes.clusters, axes.worlds, shape.partition
     ):
@@ -251,15 +263,27 @@ def _rehearse(axes: _Axes, shape: SweepFile, inputs: HashedInputs, problems: lis
         for own, policies in _by_own_world(axes.policies):
             named = f"{policies[0].place}.world" if own else "world"
             here = setting.model_copy(update={"world": {**world.value, **own}})
-            facts = _collect(problems, f"{named} with {where}", partial(rehearsal.world, here))
+            facts = tried(named, where, partial(rehearsal.world, here))
             if facts is None:
                 continue
             for policy in policies:
                 scenario = here.model_copy(
                     update={"policy": policy.value.name, "params": policy.value.params}
                 )
-                place = f"{policy.place} with {where}"
-                _collect(problems, place, partial(rehearsal.set_up, scenario, facts))
+                tried(policy.place, where, partial(rehearsal.set_up, scenario, facts))
+    problems += [
+        f"{entry} with {first_and_others(list(where))}: {text}" for (entry, text), where in found.items()
+    ]
+
+
+def _repeated_labels(policies: Iterable[_Placed[PolicySpec]]) -> Iterator[str]:
+    """Yield a problem for each label that another policy has as its label or name."""
+    named: dict[str, str] = {}
+    for policy in policies:
+        ours = policy.value.configuration
+        name = policy.value.label or ours
+        if (other := named.setdefault(name, ours)) != ours:
+            yield f"{policy.place}.label: '{name}' names {other} and {ours}; give each policy another label"
 
 
 def _by_own_world(

@@ -14,7 +14,7 @@ from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult
-from ray_sim.reports.notebook_tables import means_table, page_table_html
+from ray_sim.reports.notebook_tables import means_table, page_table_html, page_table_text
 from ray_sim.reports.sweep_report import PlaceData
 from ray_sim.reports.tables import Place, RunRow, run_table, sweep_table
 
@@ -99,10 +99,16 @@ class SweepResults:
         return read_result(ResultStore(self.directory).run_directory(found[0].content_hash))
 
     def _repr_html_(self) -> str:
+        return page_table_html(self._title(), means_table(self.table))
+
+    def __repr__(self) -> str:
+        return page_table_text(self._title(), means_table(self.table))
+
+    def _title(self) -> str:
         failed = len(self.outcomes) - len(self.finished)
         failures = f", {failed:,} failed" if failed else ""
         counts = f"{len(self.finished):,} of {len(self.entries):,} done{failures}"
-        return page_table_html(f"sweep {self.name}: {counts}", means_table(self.table))
+        return f"sweep {self.name}: {counts}"
 
 
 def read_results(directory: Path) -> RunResult | SweepResults | None:

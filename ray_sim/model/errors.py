@@ -56,20 +56,21 @@ class InvalidScenarioError(InvalidInputError):
 
 
 class UnknownNameError(InvalidInputError):
-    """An unknown name; the message lists the known names and the nearest one."""
+    """An unknown name; the message lists the known names and the nearest one, or the one that is meant."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], meant: str | None = None) -> None:
         names = sorted(known)
-        near = nearest(name, names)
+        near = meant or nearest(name, names)
         hint = f" Did you mean '{near}'?" if near else ""
         listing = ", ".join(names) if names else "none"
         super().__init__(f"unknown {kind} '{name}'.{hint} Known: {listing}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Known name that is most similar to a name; None if none is similar."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return near[0] if near else None
+    """Known name that is most similar to a name, in any case; None if none is similar."""
+    by_lower = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return by_lower[near[0]] if near else None
 
 
 class RunFailedError(RaySimError):

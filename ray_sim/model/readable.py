@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from statistics import fmean
 
@@ -50,6 +51,24 @@ def duration(seconds: float | None) -> str:
             whole, rest = divmod(round(seconds / small_s), large_s // small_s)
             return f"{whole:,} {large} {rest} {small}" if rest else f"{whole:,} {large}"
     return f"{round(seconds)} s"
+
+
+DATES_S = 10**9, 2 * 10**9
+"""Seconds that are Unix time, of 2001 to 2033: no trace counts 31 years from a zero of its own."""
+
+
+def instant(time_s: float, epoch_utc: datetime | None = None) -> str:
+    """Readable text of an instant: a date such as ``2026-03-20 07:19:48 UTC`` where it is one, else seconds.
+
+    Parameters
+    ----------
+    epoch_utc : date of second 0; None if the trace does not tell, then the range `DATES_S` is Unix time
+    """
+    if epoch_utc is None and DATES_S[0] <= time_s < DATES_S[1]:
+        epoch_utc = datetime.fromtimestamp(0, tz=UTC)
+    if epoch_utc is None:
+        return f"second {time_s:,.15g}"
+    return f"{epoch_utc + timedelta(seconds=round(time_s)):%Y-%m-%d %H:%M:%S} UTC"
 
 
 _PLOTTED_S = {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0}

@@ -13,6 +13,7 @@ from ray_sim.model.distribution import Distribution
 from ray_sim.model.figures import FIGURES, KindFigures, all_figures
 from ray_sim.model.html import facts_html
 from ray_sim.model.readable import duration, number
+from ray_sim.model.text import shown
 
 FiguresT = TypeVar("FiguresT", bound=KindFigures)
 
@@ -293,6 +294,13 @@ class RunResult:
 
     def _repr_html_(self) -> str:
         """Outcome of the run as a small table, for notebooks."""
+        return facts_html("run", self._facts(), "; ".join(self.summary.policy_warnings or ()))
+
+    def __repr__(self) -> str:
+        """Outcome of the run in lines, for consoles."""
+        return "\n".join(f"{shown(label):<28}  {text}" for label, text in self._facts())
+
+    def _facts(self) -> list[tuple[str, str]]:
         summary = self.summary
         bound = summary.certificate
         facts = [
@@ -310,4 +318,4 @@ class RunResult:
             facts.append(("utility", number(summary.utility)))
         if bound is not None:
             facts += [("lower bound on mean JCT", duration(bound.bound_s)), ("gap", number(bound.gap))]
-        return facts_html("run", facts, "; ".join(summary.policy_warnings or ()))
+        return facts

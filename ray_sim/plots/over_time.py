@@ -12,7 +12,7 @@ from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.view import View
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
-from ray_sim.model.readable import duration, time_unit
+from ray_sim.model.readable import duration, instant, time_unit
 from ray_sim.model.units import US_PER_S
 from ray_sim.plots.sources import Results, axes_of, draw_names, one_run, runs_data
 from ray_sim.reports.history.gantt import gantt as gantt_bars
@@ -108,7 +108,7 @@ def _scale(begin_s: float, end_s: float) -> tuple[float, str, float]:
 
 
 def _time_text(origin_s: float, unit: str) -> str:
-    return f"time since second {origin_s:,.0f}, {unit}" if origin_s else f"time, {unit}"
+    return f"time since {instant(origin_s)}, {unit}" if origin_s else f"time, {unit}"
 
 
 def _busy_end_s(timeline: pl.DataFrame) -> float:

@@ -23,8 +23,8 @@ from ray_sim.reports.sweep_report import jct_by_size
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LEVEL_LABELS = 6
-"""Most labels that stand beside each other below an axis; more are turned."""
+_SAMPLES = {"jct_s": "JCT", "group_jct_s": "JCT of groups", "queue_s": "queueing delay"}
+"""Readable names of samples of a summary."""
 
 
 def cdf(results: Results, ax: Axes | None = None) -> Axes:
@@ -69,12 +69,15 @@ def means(results: Results, ax: Axes | None = None, *, metric: str = JCT) -> Axe
         ax.errorbar(
             [place], [mean], yerr=ends, fmt="o", capsize=4, color=colour(place), label=literal_text(label)
         )
-    ax.set_xticks(range(len(values)), [literal_text(label) for label in values])
-    if len(values) > _LEVEL_LABELS:
+    names = ax.set_xticks(range(len(values)), [literal_text(label) for label in values])
+    widest = max(name.label1.get_window_extent().width for name in names)
+    if widest > ax.get_window_extent().width / len(values):  # level names would overlap
         ax.tick_params("x", rotation=90)
     ax.set_xlim(-0.5, len(values) - 0.5)
     ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
-    ax.set_ylabel(f"{metric}, {unit}" if unit else metric)
+    name, _, statistic = metric.rpartition(".")
+    title = f"{statistic} {_SAMPLES[name]}" if name in _SAMPLES else metric
+    ax.set_ylabel(f"{title}, {unit}" if unit else title)
     return ax
 
 

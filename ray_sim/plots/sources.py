@@ -145,10 +145,10 @@ def axes_of(ax: Axes | None) -> Axes:
         expect("ax", ax, Axes, "the axes of one picture, such as `pyplot.subplots()[1]`")
         return ax
 
-    return pyplot.subplots()[1]
+    return pyplot.subplots(layout="constrained")[1]
 
 
 def draw_names(ax: Axes) -> None:
-    """Draw a legend of the labels in the axes, unless there is one name only."""
+    """Draw a legend of the labels beside the axes, over no curve, unless there is one name only."""
     if len(ax.get_legend_handles_labels()[0]) > 1:
-        ax.legend(fontsize="small", frameon=False)
+        ax.legend(fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1, 1))

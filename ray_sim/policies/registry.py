@@ -43,6 +43,15 @@ BUILT_IN: Mapping[str, str] = {
     "reservation": "announced.reservation:Reservation",
 }
 """Module in this package and class, by name. A run imports only the modules of its policy."""
+
+OTHER_NAMES = {
+    **dict.fromkeys(("tiresias", "2das", "dlas"), "las"),
+    **dict.fromkeys(("fcfs", "backfill"), "fifo"),
+    "spt": "sjf",
+    "srpt": "srtf",
+}
+"""Policies by other names that papers give them; errors suggest them."""
+
 ENTRY_POINT_GROUP = "ray_sim.policies"
 
 
@@ -120,7 +129,7 @@ def policy_class(ref: str) -> type[Policy]:
         refuse_file("policy", ref)
         classes = policy_classes()
         if ref not in classes:
-            raise UnknownNameError("policy", ref, classes)
+            raise UnknownNameError("policy", ref, classes, OTHER_NAMES.get(ref.lower()))
         return classes[ref]
     return _checked(ref, load("policy", ref, _is_policy))
 

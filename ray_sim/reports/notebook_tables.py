@@ -8,6 +8,7 @@ import polars as pl
 
 from ray_sim.model.html import table_html
 from ray_sim.model.readable import duration, number
+from ray_sim.model.text import shown
 from ray_sim.reports.breakdown import Breakdown, JobComparison
 from ray_sim.reports.compare import GroupComparison, in_seconds
 from ray_sim.reports.page import Cell, Table, frame_table, number_cell
@@ -30,17 +31,25 @@ def page_table_html(title: str, table: Table) -> str:
     return table_html(title, table.columns, rows, table.note)
 
 
+def page_table_text(title: str, table: Table) -> str:
+    """A table of a page in aligned lines, for consoles."""
+    rows = [list(table.columns), *([cell.text for cell in row] for row in table.rows)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return shown("\n".join(filter(None, [title, *lines, table.note])), lines=True)
+
+
 def means_table(means: pl.DataFrame) -> Table:
     """The most important columns of a sweep table; the best of each is marked in one place of equal seeds."""
     if means.is_empty():
         return Table((), ())
     places = [key for key in KEYS if key != "policy" and means[key].n_unique() > 1]
     headings = {name: text.removesuffix(" s") for name, text in sweep_headings(means).items()}
-    shown = {name: text for name, text in headings.items() if name in _MEANS}
+    columns = {name: text for name, text in headings.items() if name in _MEANS}
     unequal = means["seeds"].n_unique() > 1
     best = (lambda _: None) if places or unequal else best_value
     return frame_table(
-        means, {**{key: key for key in (*places, "policy")}, **shown}, best, durations=DURATIONS
+        means, {**{key: key for key in (*places, "policy")}, **columns}, best, durations=DURATIONS
     )
 
 

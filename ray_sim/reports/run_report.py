@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
-from ray_sim.model.readable import duration
 from ray_sim.model.result import JobStatus, RunResult
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray
 from ray_sim.reports.findings import bound_text
@@ -33,7 +31,7 @@ from ray_sim.reports.page import (
 )
 from ray_sim.reports.plots import completed_jct_s, jct_cdf_svg
 from ray_sim.reports.submission_times import after_first_text, first_submission_s, utc_text
-from ray_sim.reports.tables import columns_in_use, summary_rows
+from ray_sim.reports.tables import columns_in_use, in_human_units, summary_rows
 
 SLOWEST = 10
 """Number of jobs in the table of the slowest."""
@@ -130,20 +128,6 @@ def _slowest(jobs: pl.DataFrame, explainer: RunExplainer | None) -> Table:
     headings = {key: text for key, text in _SLOWEST.items() if slowest[key].count()}
     note = "Submissions count from the first of the run."
     return frame_table(slowest, headings, note=note, durations=_DURATIONS)
-
-
-_SECONDS = re.compile(r" s(?=$|,)")
-"""The unit in a label such as ``JCT s, mean`` or ``makespan s``."""
-
-
-def in_human_units(rows: Iterable[tuple[str, object]]) -> list[tuple[str, object]]:
-    """Rows (label, value) with values in seconds as durations, and labels without the unit."""
-    return [
-        (_SECONDS.sub("", label), duration(value))
-        if isinstance(value, int | float) and _SECONDS.search(label)
-        else (label, value)
-        for label, value in rows
-    ]
 
 
 def slowest_jobs(jobs: pl.DataFrame, count: int) -> pl.DataFrame:

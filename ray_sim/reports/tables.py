@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import singledispatch
@@ -10,6 +11,7 @@ from typing import NamedTuple
 import polars as pl
 
 from ray_sim.model.figures import AnnouncedFigures, ElasticFigures, KindFigures, WelfareAudit, WelfareFigures
+from ray_sim.model.readable import duration
 from ray_sim.model.result import JctCertificate, Summary
 from ray_sim.reports.gaps import Gap, share_of_means
 
@@ -276,7 +278,8 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
         if sample is not None:
             rows += [(f"{label}, {name}", value) for name, value in asdict(sample).items()]
     rows.append(("makespan s", summary.makespan_s))
-    rows += [(f"utilisation, {name}", value) for name, value in summary.utilisation.items()]
+    used = {name: share for name, share in summary.utilisation.items() if share}
+    rows += [(f"utilisation, {name}", share) for name, share in (used or summary.utilisation).items()]
     if summary.certificate is not None:
         rows += _certificate_rows(summary.certificate)
     rows += _known(("no lower bound on mean JCT", summary.no_certificate))
@@ -292,12 +295,29 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     return rows + [(f"policy, {name.replace('_', ' ')}", number) for name, number in figures.items()]
 
 
+_SECONDS = re.compile(r" s(?=$|,)")
+"""The unit in a label such as ``JCT s, mean`` or ``makespan s``."""
+
+
+def in_human_units(rows: Iterable[tuple[str, object]]) -> list[tuple[str, object]]:
+    """Rows (label, value) with values in seconds as durations, and labels without the unit."""
+    return [
+        (_SECONDS.sub("", label), duration(value))
+        if isinstance(value, int | float) and _SECONDS.search(label)
+        else (label, value)
+        for label, value in rows
+    ]
+
+
 def _certificate_rows(found: JctCertificate) -> Rows:
     return [
         ("lower bound on mean JCT s", found.bound_s),
-        ("gap to that bound", found.gap),
+        ("gap: mean JCT / bound - 1", found.gap),
         *_known(
-            ("the largest bound", found.binding_text if found.binding is not None else None),
+            (
+                "the largest bound",
+                None if found.binding is None else f"{found.binding_text}, see docs/certificates.md",
+            ),
             ("the bound assumes speed 1, the run had", found.speed_up),
             ("the bound ignores queueing", found.only_b1 if found.lp_s is None else None),
             ("no bound by linear programme", found.no_lp),
@@ -311,7 +331,7 @@ def _utility_rows(summary: Summary) -> Rows:
     found, rows = summary.utility_certificate, _known(("utility", summary.utility))
     if found is None:
         return rows
-    rows += [("upper bound on utility", found.bound), ("gap to that bound", found.gap)]
+    rows += [("upper bound on utility", found.bound), ("gap: bound / utility - 1", found.gap)]
     hopeless = ("jobs that could not complete, even alone", found.hopeless or None)
     rows += _known(hopeless, ("no utility bound by linear programme", found.no_u3))
     if found.optimum is not None:

@@ -17,7 +17,7 @@ def test_info_knows_a_cluster_and_a_run(desk: Path, capsys: pytest.CaptureFixtur
     told = answer(capsys, "info", "fifo")
     assert told["summary"] == json.loads(Path("fifo/summary.json").read_text())
     assert main(["info", "fifo"]) == 0
-    assert "JCT s, mean" in capsys.readouterr().out
+    assert "JCT, mean" in capsys.readouterr().out
 
 
 def test_info_deals_out_the_blocks_of_models(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:

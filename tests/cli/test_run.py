@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from ray_sim.cli import main
+from ray_sim.experiments.results.stored_runs import read_run_manifest
 from ray_sim.kernels.compile import COMPILING
 from tests.command_line import WEEK, answer, complaint, process
 from workloads.store import write_workload
@@ -103,6 +104,18 @@ def test_run_names_its_directory_by_policy_and_hash(desk: Path, capsys: pytest.C
         "timing.json",
         "manifest.json",
     }
+
+
+def test_a_label_stands_in_the_manifest_and_leaves_the_hash_alone(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("s.yaml").write_text("workload: week.parquet\ncluster: small.yaml\npolicy: las\nlabel: short\n")
+    named, other = answer(capsys, "run", "s.yaml"), answer(capsys, "run", "s.yaml", "--policy", "sjf")
+    assert read_run_manifest(Path(str(named["directory"]))).policy_label == "short"
+    assert read_run_manifest(Path(str(other["directory"]))).policy_label == "sjf"  # not the label of las
+    plain = answer(capsys, "run", *WEEK, "--policy", "las", "--label", "least", "-o", "plain")
+    assert plain["hash"] == named["hash"]
+    assert read_run_manifest(Path("plain")).policy_label == "least"
 
 
 @pytest.mark.slow

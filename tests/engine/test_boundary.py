@@ -62,6 +62,8 @@ def answers(world: Any, view: Any) -> Iterator[tuple[str, np.ndarray]]:
         "service": lambda: world.service("pooled"),
         "first_start_us": lambda: view.first_start_us(slice(None)),
         "last_stop_us": lambda: view.last_stop_us(slice(None)),
+        "last_start_us": lambda: view.last_start_us(jobs),
+        "waited_us": lambda: view.waited_us(jobs),
         "slowdown": lambda: view.slowdown(slice(None)),
         "executed_us": lambda: view.executed_us(jobs),
         "work_left": lambda: view.work_left(jobs),

@@ -292,6 +292,14 @@ def test_a_policy_that_does_not_go_with_the_jobs_or_the_world_is_refused_with_it
         "  policies[2] with workloads[0]: policy chunk_fifo is for chunked jobs, but truth=rigid has rigid "
         "jobs: set -w truth=a_online, or choose a policy for rigid jobs",
     ]
+    every = {"path": "week.parquet", "load_scale": [1.0, 2.0]}
+    again = _problems(
+        workloads=["week.parquet", every], world={"restart_cost_s": [0, 5]}, policies=["optimus"]
+    )
+    assert again[0] == "sweep.yaml: 1 problem"
+    assert again[1].startswith(
+        "  policies[0] with workloads[0], restart_cost_s=0 and 3 others: policy optimus"
+    )
     elastic = {"path": "week.parquet", "enrich": "pd_ors"}
     trained = {"truth": "placement", "horizon_s": 72000}
     assert _problems(workloads=[elastic], world=trained, policies=["drf", "oasis"])[1:] == [
@@ -393,3 +401,26 @@ def test_a_gap_in_a_column_counts_where_every_job_is_replayed(at_desk: Path) -> 
     until_s = float(gaps["submit_s"][38])
     window = {"path": "gaps.parquet", "window": [[0.0, until_s]]}
     assert len(_sweep(workloads=[window], world=world).configurations) == 1
+
+
+def test_a_label_names_a_policy_and_leaves_the_identity_alone(at_desk: Path) -> None:
+    params = {"placement": "spread"}
+    plain = _sweep(policies=[{"name": "fifo", "params": params}]).configurations[0]
+    named = _sweep(policies=[{"name": "fifo", "params": params, "label": "in turn"}]).configurations[0]
+    assert (plain.entry.policy, plain.entry.labelled) == ("fifo(placement=spread)", None)
+    assert (named.entry.policy, named.entry.labelled) == ("in turn", "fifo(placement=spread)")
+    assert named.identity.content_hash == plain.identity.content_hash
+    assert named.identity.scenario_hash == plain.identity.scenario_hash
+    assert named.identity.manifest() == {**plain.identity.manifest(), "label": "in turn"}
+
+
+def test_a_label_names_one_policy_of_a_sweep(at_desk: Path) -> None:
+    twice = [{"name": "sjf", "label": "short"}, {"name": "las", "label": "short"}]
+    assert _problems(policies=twice)[1:] == [
+        "  policies[1].label: 'short' names sjf and las; give each policy another label"
+    ]
+    assert _problems(policies=["fifo", {"name": "las", "label": "fifo"}])[1:] == [
+        "  policies[1].label: 'fifo' names fifo and las; give each policy another label"
+    ]
+    axis = {"name": "fifo", "params": {"placement": ["pooled", "spread"]}, "label": "f"}
+    assert "'f' names fifo(placement=pooled) and fifo(placement=spread)" in _problems(policies=[axis])[1]

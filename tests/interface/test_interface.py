@@ -87,6 +87,9 @@ def test_a_sweep_gives_its_runs_by_policy_and_seed(tmp_path: Path) -> None:
     assert sweep.result("sjf").jobs.equals(three_jobs().jobs)
     assert sweep.result("sjf", seed=0, workload="week/days").summary.jobs == 3
     assert "2 of 4 done, 1 failed" in sweep._repr_html_()
+    lines = repr(sweep).splitlines()
+    assert lines[0].endswith("2 of 4 done, 1 failed")
+    assert [line.split()[0] for line in lines[1:4]] == ["policy", "fifo", "sjf"]
     with pytest.raises(InvalidInputError, match="no finished run has policy='las'"):
         sweep.result("las")
     with pytest.raises(InvalidInputError, match="no finished run has policy='sjf', seed=1"):

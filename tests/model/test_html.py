@@ -66,6 +66,7 @@ def test_a_result_shows_times_in_days_and_hours_and_why_jobs_did_not_complete() 
     assert (shown["completed"], shown["not completed, never_fits"]) == ("2", "1")
     assert shown["utilisation, gpu"] == "100.0%"
     assert "000 s" not in markup
+    assert repr(result).splitlines()[0].split() == ["jobs", "3"]
 
 
 @pytest.mark.parametrize(

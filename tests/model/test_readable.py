@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from ray_sim.model.readable import ASCII, bar, duration, sparkline, told_apart
+from ray_sim.model.readable import ASCII, bar, duration, instant, sparkline, told_apart
 
 
 @pytest.mark.parametrize(
@@ -66,3 +68,10 @@ def test_bars_have_a_form_without_special_characters() -> None:
         plain = text.translate(ASCII)
         assert plain.isascii()
         assert len(plain) == len(text)
+
+
+def test_an_instant_is_a_date_where_the_trace_or_the_number_says_so() -> None:
+    # 1,773,991,188 s = 20,532 days of 1970 on, and 26,388 s = 7 h 19 min 48 s.
+    assert instant(1_773_991_188.0) == "2026-03-20 07:19:48 UTC"
+    assert instant(26_388.0, datetime(2026, 3, 20, tzinfo=UTC)) == "2026-03-20 07:19:48 UTC"
+    assert instant(26_388.0) == "second 26,388"

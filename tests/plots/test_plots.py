@@ -6,6 +6,7 @@ import io
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +85,22 @@ def test_means_have_the_interval_over_seeds_in_a_unit_that_suits(ax: Axes) -> No
     factor = math.exp(2.776445 * 1609.969 / 5**0.5 / 10_085)
     assert segment[:, 1] == pytest.approx([10_085 / 3600 / factor, 10_085 / 3600 * factor], rel=1e-4)
     assert not any(bar[2] for bar in bars[1:])  # one seed and four have no interval
-    assert ax.get_ylabel() == "jct_s.mean, hours"
+    assert ax.get_ylabel() == "mean JCT, hours"
     assert [text.get_text() for text in ax.get_xticklabels()] == ["fifo", "one", "four"]
+
+
+@pytest.mark.parametrize("length", [3, 12, 30])
+def test_names_overlap_neither_each_other_nor_the_curves(length: int, pyplot: None) -> None:
+    runs = {f"{letter}" * length: three_jobs() for letter in "abcdef"}
+    for draw in (plots.means, plots.cdf):
+        ax = draw(runs)
+        figure = ax.get_figure(root=True)
+        assert figure is not None
+        figure.draw_without_rendering()
+        names = [text.get_window_extent() for text in ax.get_xticklabels()] if draw is plots.means else []
+        assert not any(one.overlaps(other) for one, other in pairwise(names))
+        legend = ax.get_legend()
+        assert legend is None or not ax.get_window_extent().overlaps(legend.get_window_extent())
 
 
 def test_an_unknown_metric_or_resource_lists_the_known_ones(ax: Axes) -> None:
@@ -288,7 +303,7 @@ def test_the_axis_of_a_workload_of_dates_begins_at_its_first_event(ax: Axes) -> 
     # One server of one GPU: b waits for a from 1,000,000,010 to 1,000,000,100.
     jobs = [Job(1_000_000_000, 1, 100), Job(1_000_000_010, 1, 50)]
     plots.queue(replay(world_of(jobs, [1]), "fifo"), ax)
-    assert ax.get_xlabel() == "time since second 1,000,000,000, minutes"
+    assert ax.get_xlabel() == "time since 2001-09-09 01:46:40 UTC, minutes"
     assert ax.get_xlim() == pytest.approx((0.0, 2.5))
     (line,) = ax.get_lines()
     assert [1 / 6, 1.0] in [pytest.approx(point) for point in points(line)]

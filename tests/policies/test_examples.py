@@ -25,6 +25,8 @@ README = DOCS.parent / "README.md"
 EXAMPLES = {
     "least_work_first": "LeastWorkFirst",
     "weighted_teams": "WeightedTeams",
+    "most_waiting_users": "MostWaitingUsers",
+    "time_slices": "TimeSlices",
     "one_worker_each": "OneWorkerEach",
     "chunks_in_turn": "ChunksInTurn",
     "least_increment": "LeastIncrement",
@@ -39,8 +41,9 @@ def _beside_the_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [str(DOCS / "examples"), *sys.path])
 
 
-def test_every_example_is_on_the_page_as_it_is() -> None:
-    shown = re.findall(r"^```python\n(.*?)^```$", (DOCS / "own_policies.md").read_text(), re.M | re.S)
+def test_every_example_is_on_a_page_as_it_is() -> None:
+    pages = "".join((DOCS / name).read_text() for name in ("own_policies.md", "idea_to_figure.md"))
+    shown = re.findall(r"^```python\n(.*?)^```$", pages, re.M | re.S)
     files = {file.stem: file.read_text() for file in (DOCS / "examples").glob("*.py")}
     assert files.keys() == EXAMPLES.keys()
     assert set(files.values()) <= set(shown)

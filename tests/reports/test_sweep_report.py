@@ -12,7 +12,6 @@ import pytest
 from ray_sim.reports.findings import certificate_text, compare_place, compare_places
 from ray_sim.reports.notebook_tables import means_table
 from ray_sim.reports.page import Chart, Table
-from ray_sim.reports.run_report import in_human_units
 from ray_sim.reports.sweep_report import (
     CONFIGURATIONS_SCHEMA,
     PlaceData,
@@ -25,7 +24,7 @@ from ray_sim.reports.sweep_report import (
     sweep_page,
     verdict_table,
 )
-from ray_sim.reports.tables import RunRow, sweep_table
+from ray_sim.reports.tables import RunRow, in_human_units, sweep_table
 from tests.results_by_hand import PLACE, run_rows, three_jobs
 
 

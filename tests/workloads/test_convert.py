@@ -116,6 +116,7 @@ def test_lines_end_as_the_writer_pleases_and_may_begin_with_a_byte_order_mark(
         (b'"a\n1,2\n', "no header"),
         (b"\xff\xfea\x00,\x00", "UTF-8|required columns missing"),
         (bytes(range(256)) * 40, "UTF-8"),
+        ("job_id,who\n1,Jürgen\n".encode("latin-1"), "--guess .* finds the encoding .*encoding: cp1252"),
         (gzip.compress(TABLE.encode(), mtime=0)[:-9], "UTF-8 text, plain or gzip"),
         (gzip.compress(TABLE.encode(), mtime=0)[:12], "UTF-8 text, plain or gzip"),
     ],

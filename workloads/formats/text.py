@@ -323,9 +323,14 @@ def _naming(path: Path, advice: str = "") -> Iterator[None]:
         yield
     except (pl.exceptions.PolarsError, OSError) as error:
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__
+        remedy = "fetch or write the file again"
+        if "utf8" in detail:
+            remedy = (
+                f"`ray-sim convert --guess {path}` finds the encoding of a table, or say it in a mapping "
+                "file (--map) read: {encoding: cp1252}"
+            )
         raise InvalidWorkloadError(
-            f"{path}: cannot be read as UTF-8 text, plain or gzip ({detail}); fetch or write the file again"
-            f"{advice}"
+            f"{path}: cannot be read as UTF-8 text, plain or gzip ({detail}); {remedy}{advice}"
         ) from error
 
 

@@ -174,8 +174,8 @@ class PlanRequest:
         return self.choices.cluster(self.scenario.cluster, mix)
 
     def at(self, policy: str, mix: Mix) -> Scenario:
-        """Scenario of a policy on a mix of servers; only the policy of `scenario` has its parameters."""
+        """Scenario of a policy on a mix of servers; parameters and label are those of `scenario`'s policy."""
         changes: dict[str, object] = {"cluster": self.cluster(mix), "policy": policy}
         if policy != self.scenario.policy:
-            changes["params"] = {}
+            changes |= {"params": {}, "label": None}
         return self.scenario.model_copy(update=changes)

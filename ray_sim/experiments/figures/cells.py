@@ -74,7 +74,7 @@ def coordinates(configuration: Configuration, folders: Sequence[str]) -> dict[st
     scenario = configuration.identity.scenario
     found: dict[str, object] = {
         "policy": scenario.policy,
-        "label": configuration.entry.policy,
+        "label": configuration.entry.labelled or configuration.entry.policy,
         "workload": scenario.workload.label,
         "cluster": scenario.cluster,
         "partition": scenario.partition,
@@ -130,4 +130,4 @@ def _own_series(configuration: Configuration, axis: str, found: Coordinates) -> 
     if name != "policy" or key not in scenario.params:
         return str(found["label"])
     given = {each: found[f"policy.{each}"] for each in scenario.params if each != key}
-    return PolicySpec.model_validate({"name": scenario.policy, "params": given}).label
+    return PolicySpec.model_validate({"name": scenario.policy, "params": given}).configuration

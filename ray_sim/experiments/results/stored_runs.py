@@ -22,7 +22,7 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.parameters import resolve
 from ray_sim.model.result import Summary
-from ray_sim.reports.tables import summary_rows
+from ray_sim.reports.tables import in_human_units, summary_rows
 from workloads.describe import tally_rows
 from workloads.progress import Progress, silent
 from workloads.realisation import Tally
@@ -71,6 +71,7 @@ class RunManifest(BaseModel):
     inputs: RunInputs
     policy: str
     parameters: dict[str, Value]
+    label: str | None = None
     world: dict[str, Value]
     partition: Partition
     trim: TrimSpec | None
@@ -81,8 +82,8 @@ class RunManifest(BaseModel):
 
     @property
     def policy_label(self) -> str:
-        """Policy with its parameters, as in tables."""
-        return PolicySpec(name=self.policy, params=self.parameters).label
+        """The policy's label, or the policy with its parameters, as in tables."""
+        return self.label or PolicySpec(name=self.policy, params=self.parameters).configuration
 
     @property
     def scenario(self) -> Scenario:
@@ -92,6 +93,7 @@ class RunManifest(BaseModel):
             cluster=self.inputs.cluster,
             policy=self.policy,
             params=self.parameters,
+            label=self.label,
             world=self.world,
             partition=self.partition,
             trim=self.trim,
@@ -137,6 +139,7 @@ class StoredRun:
         shown = (
             "policy",
             "parameters",
+            "label",
             "world",
             "partition",
             "trim",
@@ -150,9 +153,9 @@ class StoredRun:
         except ValidationError as error:
             raise InvalidInputError(f"{MANIFEST}: jobs: damaged; {REMEDY}") from error
         return [
-            *((name, self.manifest[name]) for name in shown if self.manifest[name] not in (None, {})),
+            *((name, self.manifest[name]) for name in shown if self.manifest.get(name) not in (None, {})),
             *tally_rows(tally),
-            *summary_rows(self.summary),
+            *in_human_units(summary_rows(self.summary)),
         ]
 
 
@@ -194,8 +197,9 @@ def find_runs(sources: Iterable[str], progress: Progress = silent) -> tuple[list
     """Find all finished runs of sweeps and single runs, and the configurations without a result.
 
     A run that is found several times counts once, and the order of the sources does not matter. Where a
-    name is ambiguous, the label gets a suffix: the digest of a workload or cluster, and the directory of a
-    policy that has several results for the same jobs because its code has changed.
+    name is ambiguous, the label gets a suffix: the digest of a workload or cluster, the parameters of
+    policies with the same label, and the directory of a policy that has several results for the same jobs
+    because its code has changed.
     """
     found: dict[tuple[str, str], FoundRun] = {}
     absent: dict[str, Missing] = {}
@@ -262,7 +266,7 @@ def _found(source: str, directory: Path, entry: Entry | None = None) -> FoundRun
             name=manifest.policy,
             params=dict(sorted(manifest.parameters.items())),
             world=dict(sorted(own.items())),
-        ).label,
+        ).configuration,
         trim=None if trim is None else trim.trim,
         made_with=manifest.made_with,
         summary=read_summary(directory),
@@ -270,17 +274,23 @@ def _found(source: str, directory: Path, entry: Entry | None = None) -> FoundRun
 
 
 def _distinguished(runs: Sequence[FoundRun]) -> list[FoundRun]:
-    workloads, clusters, policies = (defaultdict[str, set[str]](set) for _ in range(3))
+    workloads, clusters, named = (defaultdict[str, set[str]](set) for _ in range(3))
+    policies = defaultdict[str, set[tuple[bool, str]]](set)
     results = defaultdict[tuple[tuple[str, str, str], str, int | None], set[str]](set)
     for run in runs:
         workloads[run.entry.workload].add(run.workload)
         clusters[run.entry.cluster].add(run.cluster)
-        policies[run.policy].add(run.entry.policy)
+        policies[run.policy].add((run.entry.labelled is None, run.entry.policy))
         results[run.place, run.policy, run.entry.seed].add(run.entry.content_hash)
+    names = {policy: min(found)[1] for policy, found in policies.items()}  # a label before none
+    for policy, name in names.items():
+        named[name].add(policy)
     changed = {policy for (_, policy, _), hashes in results.items() if len(hashes) > 1}
 
     def labelled(run: FoundRun) -> FoundRun:
-        entry = replace(run.entry, policy=min(policies[run.policy]))
+        entry = replace(run.entry, policy=names[run.policy])
+        if len(named[entry.policy]) > 1:
+            entry = replace(entry, policy=f"{entry.policy} [{run.policy}]")
         if len(workloads[entry.workload]) > 1:
             entry = replace(entry, workload=f"{entry.workload} [{run.workload[:_DIGITS]}]")
         if len(clusters[entry.cluster]) > 1:

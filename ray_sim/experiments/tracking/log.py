@@ -303,11 +303,11 @@ class _Results(MlflowExperiment):
         ----------
         entry : source of the workload's label in the sweep's tables
         tags : tags of the run; by default those of a configuration with a single run
-        name : name of the run; by default the policy and its seed
+        name : name of the run; by default the label or the policy, and its seed
         """
         manifest = read_manifest(directory)
         seed = "" if manifest["seed"] is None else f" seed {manifest['seed']}"
-        name = name or f"{manifest['policy']}{seed}"
+        name = name or f"{manifest.get('label') or manifest['policy']}{seed}"
         located = {DIRECTORY_TAG: str(directory.absolute()), **(tags or {CONFIGURATION_TAG: name})}
         located[_SOURCE_TAG] = read_run_manifest(directory).made_with[SOURCE]
         summary = read_summary(directory)

@@ -40,13 +40,15 @@ _PROFILE_DIGESTS = ("training_sha256", "announcement_sha256", "layers_sha256")
 
 
 def run_params(manifest: Mapping[str, object], entry: Entry | None) -> list[Param]:
-    """Parameters of a run from its manifest; the workload's label comes from the entry, if given."""
+    """Parameters of a run from its manifest; labels come from the entry, if given."""
     from mlflow.entities import Param
 
     inputs = manifest["inputs"]
     assert isinstance(inputs, dict)
+    label = entry.labelled and entry.policy if entry else manifest.get("label")
     values: dict[str, object] = {
         "policy": manifest["policy"],
+        **({"label": label} if label else {}),
         "workload": entry.workload if entry else inputs["workload"],
         "cluster": inputs["cluster"],
         "partition": manifest["partition"],

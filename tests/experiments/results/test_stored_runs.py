@@ -88,6 +88,18 @@ def test_a_single_run_has_the_labels_a_sweep_would_give_it(tmp_path: Path) -> No
     assert missing == []
 
 
+def test_a_label_names_a_policy_in_all_of_its_runs_and_no_two_policies(tmp_path: Path) -> None:
+    def names(*abouts: dict[str, object]) -> list[str]:
+        directories = [tmp_path / str(about["content_hash"]) for about in abouts]
+        runs, _ = find_runs([_run(each, about) for each, about in zip(directories, abouts, strict=True)])
+        return sorted(run.entry.policy for run in runs)
+
+    short = [manifest("las", {"knob": knob}, seed=knob, label="short") for knob in (1, 2)]
+    assert names(short[0]) == ["short"]
+    assert names(short[0], manifest("las", {"knob": 1}, seed=2)) == ["short", "short"]
+    assert names(*short) == ["short [las(knob=1)]", "short [las(knob=2)]"]
+
+
 def test_a_trimmed_run_is_no_match_for_a_whole_one(tmp_path: Path) -> None:
     trim = {"warm_up_s": 60.0, "cool_down_s": 0.0}
     abouts = {"whole": manifest(), "trimmed": manifest(trim=trim)}

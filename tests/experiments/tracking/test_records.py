@@ -11,9 +11,11 @@ from ray_sim.experiments.tracking.records import (
     MAX_CHART_POINTS,
     MAX_TIMELINE_POINTS,
     line_metrics,
+    run_params,
     timeline_metrics,
 )
 from ray_sim.experiments.tracking.views import TIME_CHARTS
+from tests.stored_by_hand import manifest
 
 NONE = pl.DataFrame(schema={"finish_s": pl.Float64, "status": pl.String})
 
@@ -26,6 +28,11 @@ def _points(
     for each in timeline_metrics(pl.DataFrame(columns, strict=False), jobs):
         found.setdefault(each.key.removeprefix("timeline."), []).append((each.step, each.value))
     return found
+
+
+def test_a_label_is_a_parameter_beside_the_policy() -> None:
+    params = {each.key: each.value for each in run_params(manifest("ab" * 32, "las", label="short"), None)}
+    assert (params["policy"], params["parameters.knob"], params["label"]) == ("las", "2", "short")
 
 
 def test_what_was_told_once_is_believed_until_something_else_is_told() -> None:
