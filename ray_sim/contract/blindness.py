@@ -24,6 +24,7 @@ from ray_sim.engine.decision import Decision
 from ray_sim.engine.kinds.chunked.jobs import CHUNKED
 from ray_sim.engine.policy_calls import named_failures
 from ray_sim.engine.simulation import Simulation
+from ray_sim.engine.states import arrays_of
 from ray_sim.engine.visible_columns import WHOLE_TRACE
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import Changes
@@ -74,7 +75,8 @@ def _content(decision: Decision) -> object:
         n = int(decision.changes.size[0])
         rows = int(decision.changes.ptr[n])
         used = {"job": n, "ptr": n + 1, "order": n, "size": 1}
-        parts = {name: array[: used.get(name, rows)] for name, array in decision.changes._asdict().items()}
+        arrays = arrays_of(decision.changes)
+        parts = {name: array[: used.get(name, rows)] for name, array in arrays}
         decision = replace(decision, changes=Changes(**parts))
     return content_of(decision)
 

@@ -34,7 +34,7 @@ def ask_shares(setting: WorldSetting, demand: IntArray) -> BoolArray:
 
     ``demand`` is (J, roles, R) quanta of a task.
     """
-    if setting.values["gpu_shares"] == "pooled" or "gpu" not in setting.cluster.resources:
+    if setting.values.get("gpu_shares", "pooled") == "pooled" or "gpu" not in setting.cluster.resources:
         return np.zeros(len(demand), dtype=np.bool_)
     gpus = demand[..., setting.cluster.resources.index("gpu")]
     sharing: BoolArray = np.any((gpus > 0) & (gpus < DEVICE), axis=1)

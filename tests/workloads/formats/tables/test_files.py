@@ -156,9 +156,9 @@ def test_records_of_several_lines_and_a_list_before_other_keys_are_read(tmp_path
     path = tmp_path / "jobs.data"
     records = [{"job_id": name, "submit_s": 1, "duration_s": 2, "num_gpus": 3} for name in "ab"]
     path.write_text("\n".join(json.dumps(record, indent=1) for record in records))
-    assert [row[0] for row in converted(path, "read: {format: json-lines}")[1]] == ["a", "b"]
+    assert converted(path, "read: {format: json-lines}")[1]["job_id"].to_list() == ["a", "b"]
     path.write_text(json.dumps({"kind": {"a": [1]}, "jobs": records, "end": {"x": [{}]}}))
-    assert [row[0] for row in converted(path, "read: {records: jobs}")[1]] == ["a", "b"]
+    assert converted(path, "read: {records: jobs}")[1]["job_id"].to_list() == ["a", "b"]
 
 
 def test_paths_of_nested_records_are_dotted_and_lists_are_summed(tmp_path: Path) -> None:
