@@ -8,7 +8,6 @@ see docs/certificates.md#gpu-types. Certificates call it when a run is over.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -43,10 +42,11 @@ class Family(NamedTuple):
         may: BoolArray = np.any(self.may, axis=0)
         return may
 
-    def with_jobs_of(self, other: Family) -> Family:
-        """Both in one."""
-        jobs = np.union1d(self.jobs, other.jobs)
-        return Family(self.partition, jobs, self.may | other.may)
+
+def _merged(families: Sequence[Family]) -> Family:
+    """Families of one partition in one."""
+    jobs = np.sort(np.concatenate([family.jobs for family in families]))
+    return Family(families[0].partition, jobs, np.any([family.may for family in families], axis=0))
 
 
 def partition_servers(world: World) -> list[IntArray]:
@@ -144,7 +144,7 @@ def family_limits(world: World, jobs: IntArray, least_use: LeastUseOn, cells: in
     limits = _limits(world, times, groups, best, cells)
     if cells is None or all(len(each) == 1 for each in best):
         return limits
-    whole = [[reduce(Family.with_jobs_of, of_part)] for of_part in groups]  # B4 may know more of it
+    whole = [[_merged(of_part)] for of_part in groups]  # B4 may know more of it
     return max(limits, _limits(world, times, groups, whole, cells), key=lambda each: each.bounds().bound)
 
 
@@ -166,27 +166,32 @@ def _best_families(world: World, times: LeastTimes, groups: Sequence[Family]) ->
     if len(groups) == 1:
         return list(groups)
 
-    def merged(numbers: frozenset[int]) -> Family:
-        return reduce(Family.with_jobs_of, [groups[i] for i in sorted(numbers)])
+    jobs = _merged(groups).jobs
+    order = jobs[np.argsort(times.release[jobs], kind="stable")]
+    group_of = np.empty(len(times.release), dtype=np.int64)
+    for i, group in enumerate(groups):
+        group_of[group.jobs] = i
+    group_of = group_of[order]
 
     def bound(numbers: frozenset[int]) -> float:
-        family = merged(numbers)
-        order = family.jobs[np.argsort(times.release[family.jobs], kind="stable")]
+        chosen = list(numbers)
+        some = order[np.isin(group_of, chosen)]
+        may = np.any([groups[i].may for i in chosen], axis=0)
         found = jct_bounds(
-            times.release[order],
-            times.shortest[order],
-            times.area[order],
-            most_capacity(world, family.may)[None],
-            np.zeros(len(order), dtype=np.int64),
+            times.release[some],
+            times.shortest[some],
+            times.area[some],
+            most_capacity(world, may)[None],
+            np.zeros(len(some), dtype=np.int64),
         )
         assert found is not None, "a group has jobs"
-        return found.bound * len(order)
+        return found.bound * len(some)
 
     servers = np.array([group.servers for group in groups], dtype=np.float32)
     pairs = len(groups) * (len(groups) - 1) // 2
     few = pairs * sum(len(group.jobs) for group in groups) <= _MOST_MERGED
     meets = (servers @ servers.T > 0) if few else np.zeros((len(groups), len(groups)), dtype=np.bool_)
-    return [merged(numbers) for numbers in best_division(meets, bound)]
+    return [_merged([groups[i] for i in sorted(numbers)]) for numbers in best_division(meets, bound)]
 
 
 def _limits(
@@ -254,7 +259,7 @@ def pooled_limits(
     by_pool = families_by_pool(world, wanted)
     divisions = [[group for of_part in by_pool for group in of_part]]
     if len(divisions[0]) > len(by_pool):
-        divisions.append([reduce(Family.with_jobs_of, of_part) for of_part in by_pool])
+        divisions.append([_merged(of_part) for of_part in by_pool])
     use = _use_of_all(world, wanted, divisions[0], least_use)
     if use is None:
         return None
