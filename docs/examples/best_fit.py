@@ -51,8 +51,8 @@ class BestFit(Policy):
         return (view.jobs.gang[jobs, :, None] * view.jobs.role_demand[jobs]).sum(axis=1)
 
     def allowed(self, view, jobs):
-        """(n, S) servers of the partition of each job."""
-        return view.jobs.partition[jobs, None] == self.world.server_partition
+        """(n, S) servers that all tasks of each job may be on: of its partition and GPU types."""
+        return self.world.may_use(jobs).all(axis=1)
 
     def too_large(self, view):
         """Jobs that began to wait and fit on no server, even an empty one."""

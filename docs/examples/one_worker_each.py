@@ -25,12 +25,12 @@ class OneWorkerEach(ElasticPolicy):
     def least(self, view, job, free):
         """Rows server, role, tasks of the smallest allocation; none if there is no room for it."""
         jobs, left, rows = view.jobs, free.copy(), []
-        here = view.available & (self.world.server_partition == jobs.partition[job])
+        may_use = self.world.may_use(np.array([job]))[0]  # by role: partition and GPU types
         for role in (WORKER, PARAMETER_SERVER):
             if jobs.gang[job, role] == 0:  # all-reduce needs no parameter server
                 continue
             need = jobs.role_demand[job, role]
-            fits = np.flatnonzero(here & (left >= need).all(axis=1))
+            fits = np.flatnonzero(view.available & may_use[role] & (left >= need).all(axis=1))
             if not len(fits):
                 return []
             left[fits[0]] -= need

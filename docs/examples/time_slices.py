@@ -43,10 +43,10 @@ class TimeSlices(Policy):
         """Rows (server, role, tasks) on the servers with the most room, taken from `free`; none without."""
         jobs, left, rows = view.jobs, free.copy(), []
         there = view.available if there is None else there
-        here = there & (self.world.server_partition == jobs.partition[job])
+        may_use = self.world.may_use(np.array([job]))[0]  # by role: partition and GPU types
         for role, gang in enumerate(jobs.gang[job].tolist()):
             need, missing = jobs.role_demand[job, role], gang  # quanta by resource; tasks
-            room = here * (left[:, need > 0] // need[need > 0]).min(axis=1, initial=gang)
+            room = (there & may_use[role]) * (left[:, need > 0] // need[need > 0]).min(axis=1, initial=gang)
             for server in np.argsort(-room, kind="stable").tolist():
                 if count := min(missing, int(room[server])):
                     rows.append((server, role, count))

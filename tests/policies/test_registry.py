@@ -66,7 +66,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Module:
 def test_the_built_in_policies_are_listed_in_order_with_their_parameters() -> None:
     infos = {info.name: info for info in policy_infos()}
     assert list(infos)[:4] == ["fifo", "sjf", "srtf", "las"]
-    assert [parameter.name for parameter in infos["fifo"].parameters] == ["placement", "backfill"]
+    assert [parameter.name for parameter in infos["fifo"].parameters] == ["placement", "backfill", "no_room"]
     for info in infos.values():
         record = info.to_dict()
         assert record["name"] == info.name

@@ -80,7 +80,7 @@ def _naming(asked: TraceFormat, paths: Sequence[Path]) -> Iterator[None]:
 
 def _that_fit(asked: TraceFormat, paths: Sequence[Path]) -> str:
     """Name the other formats that files fit; empty for none, or where trying takes long."""
-    if text_bytes(paths) > _TRIED_BYTES:
+    if not all(path.exists() for path in paths) or text_bytes(paths) > _TRIED_BYTES:
         return ""
     with TemporaryDirectory(prefix="ray-sim-") as name:
         folder = Path(name)

@@ -498,7 +498,7 @@ def test_alibaba_gpu_2023_is_a_name_of_gpu_pods(tmp_path: Path) -> None:
         },
         "pod-2": {
             **pod, "status": "Failed", "submit_s": 1_558_046, "wait_s": 4, "duration_s": 96,
-            "num_gpus": 8, "cpu_per_task": 88, "memory_gib_per_task": 320,
+            "num_gpus": 8, "cpu_per_task": 88, "memory_gib_per_task": 320, "gpu_types": "V100M32",
         },
         "pod-3": {
             **pod, "status": "Succeeded", "submit_s": 1_558_100, "wait_s": 0, "duration_s": 100,
