@@ -1,4 +1,4 @@
-"""The six scoring rules: examples by hand, the authors' numbers and placements, and plain Python."""
+"""The six scoring rules: examples by hand, the authors' numbers, and plain Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from ray_sim.kernels.core.server_scores import (
 from ray_sim.model.streams import Streams
 from tests import naive_scores
 from tests.naive_scores import Scores, Server, Task, random_world
-from tests.packed_pods import cluster_in_order, orders, pod_list, replay
 from tests.proofs import instances
 
 HALF, WHOLE, CPU = Task(4000, 0, 500, 1), Task(8000, 0, 1000, 1), Task(2000, 0, 0, 0)
@@ -176,37 +175,3 @@ def test_random_takes_each_server_and_device_that_fits_equally_often() -> None:
     assert set(counts) == {(0, 0), (0, 1), (2, 0), (2, 1), (3, 0)}
     assert all(abs(count - (200 if place == (3, 0) else 100)) < 40 for place, count in counts.items())
     assert draws == [kernels.best("random", Task(0, 0, 300, 1), draw) for draw in range(600)]
-
-
-DEFAULT = [("default", rule) for rule in SCORED_RULES if rule != "random"]
-
-
-@pytest.mark.parametrize(("pods", "rule"), [*DEFAULT, ("gpuspec33", "best_fit"), ("gpuspec33", "fgd")])
-def test_every_pod_goes_to_its_published_server_and_device(shared_data: Path, pods: str, rule: str) -> None:
-    folder = shared_data / "data/fgd"
-    order = orders(folder, pods, 42)
-    found = replay(pod_list(folder, pods), order["pods"], cluster_in_order(folder, order["servers"]), rule)
-    expected = (
-        pl.scan_csv(folder / "placements_seed42.csv.gz")
-        .filter(pl.col("pod_list") == pods, pl.col("rule") == rule)
-        .sort("order_pos")
-        .collect()
-    )
-    assert expected.height == len(order["pods"]) > 10_000
-    names = np.array([*order["servers"], -1])  # -1 is the last
-    np.testing.assert_array_equal(names[found.server], expected["server"])
-    np.testing.assert_array_equal(found.device, expected["device"])
-
-
-def test_the_run_of_fgd_ends_with_the_published_fragments(shared_data: Path) -> None:
-    folder = shared_data / "data/fgd"
-    order = orders(folder, "default", 42)
-    cluster = cluster_in_order(folder, order["servers"])
-    found = replay(pod_list(folder, "default"), order["pods"], cluster, "fgd")
-    assert found.used[-1] == 5_919_410
-    assert cluster.cpu.sum() - found.cpu.sum() == 89_928_302
-    assert 6_212 - (found.device_free == 1000).sum() == 6_189
-    # q1, q2, q3, q4, xl, xr and without access, in thousands.
-    expected = [138.43, 85.86, 1.23, 27.28, 6.06, 33.73, 0]
-    np.testing.assert_array_equal((found.classes / 1000).round(2), expected)
-    assert found.frag[-1] == pytest.approx(found.classes.sum() - found.classes[2], abs=1e-3)
