@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ray_sim.engine.kinds.base import KindParameter
-from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.kernels.core.devices import DEVICE, GPU
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.units import BoolArray, IntArray
+
+if TYPE_CHECKING:
+    from ray_sim.engine.kinds.facts import WorldSetting
 
 GPU_SHARES = KindParameter(
     Parameter(

@@ -15,7 +15,7 @@ import polars as pl
 from ray_sim.certificates.jct import JctLimits, NoJctLimits, certify_jct
 from ray_sim.engine.kinds.run import KindOutcome
 from ray_sim.engine.order import order_warnings
-from ray_sim.engine.packing import packing_columns
+from ray_sim.engine.scoring import packing_columns
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     COMPLETED,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ray_sim.experiments.capacity.proof import Bound
 from ray_sim.experiments.capacity.request import Mix, PlanRequest, within
-from ray_sim.experiments.sweep import SweepReport
 from ray_sim.model.html import facts_html, table_html
 from ray_sim.model.readable import duration, number
 from ray_sim.reports.compare import in_seconds
@@ -24,6 +23,9 @@ from ray_sim.reports.statistics import (
     ratio_interval,
     ratio_of_means,
 )
+
+if TYPE_CHECKING:
+    from ray_sim.experiments.sweep import SweepReport
 
 
 @dataclass(frozen=True, slots=True)

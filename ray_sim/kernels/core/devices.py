@@ -2,7 +2,7 @@
 
 A matrix of free quanta, (S, R + D), has the free milli-GPU of each device behind the R resources; D is 0 in a
 world whose tasks share no device. The devices of a server sum to its GPU quanta, resource `GPU`. Placement
-rules and rows of placements call these kernels.
+rules and rows of placements call these kernels; `room` says how many tasks fit.
 """
 
 from __future__ import annotations
@@ -15,27 +15,6 @@ GPU = 0
 
 DEVICE = 1000
 """Quanta of a device."""
-
-
-@outlined
-def device_room(free: I64, server: int, first: int, ask: int, wanted: int) -> int:
-    """Return the tasks, at most ``wanted``, for which the devices of a server have room; O(D).
-
-    Parameters
-    ----------
-    free : (S, R + D) quanta
-    first : R, column of the first device
-    ask : milli-GPU of a task, > 0: less than a device, or whole devices
-    """
-    fit = 0
-    for d in range(first, free.shape[1]):
-        if ask < DEVICE:
-            fit += max(free[server, d], 0) // ask
-        elif free[server, d] == DEVICE:
-            fit += 1
-    if ask > DEVICE:
-        fit = fit * DEVICE // ask
-    return min(fit, wanted)
 
 
 @kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import I64
-from ray_sim.kernels.core.devices import GPU, device_room
+from ray_sim.kernels.core.devices import DEVICE, GPU
 
 
 @kernel
@@ -27,6 +27,27 @@ def holds_all(free: I64, server: int, demand: I64, tasks: int) -> bool:
         if demand[r] > 0 and free[server, r] < tasks * demand[r]:
             return False
     return True
+
+
+@outlined
+def device_room(free: I64, server: int, first: int, ask: int, wanted: int) -> int:
+    """Return the tasks, at most ``wanted``, for which the devices of a server have room; O(D).
+
+    Parameters
+    ----------
+    free : (S, R + D) quanta
+    first : R, column of the first device
+    ask : milli-GPU of a task, > 0: less than a device, or whole devices
+    """
+    fit = 0
+    for d in range(first, free.shape[1]):
+        if ask < DEVICE:
+            fit += max(free[server, d], 0) // ask
+        elif free[server, d] == DEVICE:
+            fit += 1
+    if ask > DEVICE:
+        fit = fit * DEVICE // ask
+    return min(fit, wanted)
 
 
 @outlined

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.kernels.core.devices import DEVICE, choose_devices, device_room
+from ray_sim.kernels.core.devices import DEVICE, choose_devices
+from ray_sim.kernels.core.room import device_room
 
 
 def free_of(devices: list[int]) -> np.ndarray:
