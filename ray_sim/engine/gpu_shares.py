@@ -79,7 +79,7 @@ def refuse_shares(setting: WorldSetting, demand: IntArray, jobs: str) -> None:
 
 
 def _unfit(setting: WorldSetting, demand: IntArray) -> Iterator[str]:
-    """What keeps the GPUs of this setting from being devices."""
+    """Reasons why the GPUs of a cluster cannot be devices for its jobs."""
     cluster, table = setting.cluster, setting.table
     if cluster.resources[GPU] != "gpu":
         yield f"resources {cluster.resources}: expected gpu as the first"

@@ -1,4 +1,4 @@
-"""Constants of a world for placement rules that score servers, and the columns that its timeline has for them.
+"""Constants of a world for placement rules that score servers, and the timeline's columns about packing.
 
 The loops call `scoring_of` before a run, `ray_sim.engine.result` calls `packing_columns` after it.
 """

@@ -174,7 +174,7 @@ def reject_decision(where: str, world: World, fault: int, job: int, server: int,
 
 
 def _devices(world: World, job: int, server: int, after: IntArray) -> str:
-    """What the devices of a server have free, where a task of the job finds none."""
+    """Free GPU on each device of a server, and the GPU that a task of the job needs, as text."""
     arrays, resources = world.arrays, world.arrays.capacity.shape[1]
     here = arrays.empty[server, resources:] > 0
     free = after[server, resources:][here] / DEVICE

@@ -57,7 +57,7 @@ class Replayed:
 
 
 class Offer(NamedTuple):
-    """What jobs must know of a cluster: its resources, and for a stream its GPUs and servers."""
+    """Facts of a cluster on which a workload depends: its resources; of a stream also GPUs and servers."""
 
     resources: tuple[str, ...]
     gpu_milli: int = 0

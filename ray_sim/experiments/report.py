@@ -35,7 +35,7 @@ _COMMENT = b"<!-- ", b" -->"
 """Text around the signature of a report."""
 
 MOST_GANTT_JOBS, MOST_GANTT_SEEDS, MOST_GANTT_REASONS = 6_000, 2, 10
-"""Of the runs whose servers the page of a sweep shows: all jobs, seeds of a policy, jobs with reasons."""
+"""Limits of the Gantt charts of a page: jobs in all, seeds of a policy, jobs with reasons of their waits."""
 
 
 @dataclass(frozen=True, slots=True)

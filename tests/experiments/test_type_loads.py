@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
-import pytest
 
 from ray_sim.experiments.type_loads import TypeLoad, type_loads
 from ray_sim.experiments.workload_info import describe_workload
@@ -58,8 +57,6 @@ def test_info_on_servers_without_types_leaves_types_out_and_says_so(tmp_path: Pa
 
 def test_the_published_pod_list_asks_for_more_t4_than_there_are(shared_data: Path, tmp_path: Path) -> None:
     folder = shared_data / "data" / "fgd"
-    if not folder.is_dir():
-        pytest.skip(f"no pod lists at {folder}")
     pods = pl.read_csv(folder / "pods_gpuspec33.csv.gz", infer_schema=False)
     # All 8,152 pods at once: those that never started are given a time.
     started = pods.with_columns(

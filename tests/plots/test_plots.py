@@ -322,8 +322,10 @@ def test_points_across_clusters_are_means_and_clusters_that_are_not_here_have_na
         )
         for name, each in hashes.items():
             made = manifest(each, "fifo")
-            inputs = {**dict(made)["inputs"], "cluster": name}  # type: ignore[dict-item]
-            store.put(each, encode_result(three_jobs(lasts[name]), {**made, "inputs": inputs}))
+            inputs = made["inputs"]
+            assert isinstance(inputs, dict)
+            found = encode_result(three_jobs(lasts[name]), {**made, "inputs": {**inputs, "cluster": name}})
+            store.put(each, found)
     plots.across(tmp_path, "cluster", ax)
     assert points(ax.get_lines()[0]) == [[0.0, 25.0], [1.0, 15.0]]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["big", "bigger"]

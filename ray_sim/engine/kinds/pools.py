@@ -125,7 +125,7 @@ class LeastUse(NamedTuple):
 
 
 LeastUseOn = Callable[[IntArray, BoolArray], LeastUse | None]
-"""Of these jobs where they may take each resource, (R, S); None where no limits are known."""
+"""Least use of jobs, (n,), on servers from which they may take each resource, (R, S); None if unknown."""
 
 
 def family_limits(world: World, jobs: IntArray, least_use: LeastUseOn, cells: int | None) -> JctLimits | None:
@@ -151,7 +151,7 @@ def family_limits(world: World, jobs: IntArray, least_use: LeastUseOn, cells: in
 def _use_of_all(
     world: World, jobs: IntArray, groups: Sequence[Family], least_use: LeastUseOn
 ) -> LeastUse | None:
-    """Of all jobs, each where its group may be; None where no limits are known."""
+    """Least use of all jobs, each on the servers of its group; None if that of a group is unknown."""
     found = LeastUse(np.zeros(len(jobs)), np.zeros((len(jobs), world.arrays.capacity.shape[1])))
     for group in groups:
         use = least_use(jobs[group.jobs], group.may)
@@ -279,7 +279,7 @@ def pooled_limits(
 
 
 def _hopeful_jobs(world: World, jobs: IntArray, use: LeastUse, mine: IntArray) -> HopefulJobs:
-    """Of those of the jobs that ``mine`` selects."""
+    """Jobs with the numbers ``mine`` that can complete before the horizon."""
     mine = mine[np.isfinite(use.shortest_us[mine])]
     jobs, resource_time = jobs[mine], use.resource_time[mine] * _SURELY
     shortest = np.minimum(use.shortest_us[mine] * _SURELY, LONGEST_US)

@@ -1,6 +1,6 @@
 """Fragments of the whole cluster at each line of a timeline, from the events of a finished run.
 
-`ray_sim.engine.packing` calls it. So no loop keeps fragments, and both give the same.
+`ray_sim.engine.scoring` calls it. So no loop keeps fragments, and both give the same.
 """
 
 from __future__ import annotations
