@@ -35,10 +35,10 @@ from ray_sim.engine.decision import Decision
 from ray_sim.engine.order import never_fits
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
-from ray_sim.kernels.core.arrays import WORKER, new_changes
+from ray_sim.kernels.core.arrays import WORKER, devices, new_changes
 from ray_sim.kernels.core.queue_dispatch import order_changes
 from ray_sim.kernels.handle import handle
-from ray_sim.model.errors import ForbiddenActionError, InvalidInputError
+from ray_sim.model.errors import ForbiddenActionError, InvalidInputError, InvalidScenarioError
 from ray_sim.model.text import names_text
 from ray_sim.model.units import NEVER_US, IntArray
 
@@ -81,6 +81,10 @@ class PlacementRound(Round):
         new = rows if settings.most_new is None else whole_number("most_new", settings.most_new, 1, rows)
         scaled = switch("scaled", settings.scaled)
         super().__init__(world)
+        if devices(self._world.arrays):
+            raise InvalidScenarioError(
+                "jobs ask for shares of a GPU, and agents choose servers, not devices; set gpu_shares=pooled"
+            )
         self._settings = settings
         self.names = chosen(settings.observe, STATE, ENTRIES, world)
         self._verdict = never_fits(self._world, "pooled")[self._world.arrays.job_class]
@@ -203,6 +207,8 @@ class PlacementRound(Round):
             return f"job {name} has all its {arrays.gang[job, role]} tasks of this role"
         if arrays.server_part[server] != arrays.job_part[job]:
             return f"job {name} belongs to another partition"
+        if not self._context.may_use(np.array([job]))[0, role, server]:
+            return f"job {name} accepts other GPU types"
         if not self._view.available[server]:
             return "it is not available now"
         needs, free = arrays.demand[job, role], self._arrays["free"][server]

@@ -185,7 +185,7 @@ def _devices(world: World, job: int, server: int, after: IntArray) -> str:
 
 def _types_refused(world: World, job: int, server: int) -> str:
     assert world.table.gpu_types is not None
-    found, accepted = world.cluster.gpu_type[server], world.table.gpu_types[job]
+    found, accepted = world.cluster.gpu_type[server], world.table.gpu_types[int(job)]
     return f"{f'type {found}' if found else 'no type'}; it accepts {shown(accepted)}"
 
 

@@ -237,6 +237,28 @@ def test_a_task_that_demands_nothing_goes_to_a_server_that_is_there() -> None:
         env.step(0)
 
 
+def test_a_task_goes_to_servers_of_the_types_that_its_job_accepts() -> None:
+    servers = replace(cluster_of([1, 1]), gpu_type=("T4", "V100"))
+    jobs = job_table([Job(0, 1, 20), Job(0, 1, 20)], columns={"gpu_types": ["V100", None]})
+    env = PlacementEnv(build_world(jobs, servers, params={"slot_s": 10}), most_jobs=2)
+    seen, _ = env.reset()
+    assert seen["action_mask"].tolist() == [0, 1, 0, 0, 1, 1, 0, 0]
+    with pytest.raises(ForbiddenActionError, match="job J1 accepts other GPU types"):
+        env.step(0)
+
+
+def test_shares_of_a_gpu_are_placed_by_the_rule_of_a_queue_and_refused_by_placements() -> None:
+    jobs = [Job(0, 0.6, 20), Job(0, 0.6, 20), Job(0, 0.6, 20)]
+    queue = QueueEnv(world_of(jobs, [2]), most_jobs=3, placement="pooled", observe=("waited_s",))
+    seen, _ = queue.reset()
+    assert seen["action_mask"].tolist()[:3] == [1, 1, 1]
+    for _ in range(2):
+        seen, *_ = queue.step(0)
+    assert seen["waited_s"].tolist() == [20, 0, 0]  # till then each device had 0.4 GPU free
+    with pytest.raises(InvalidScenarioError, match="not devices; set gpu_shares=pooled"):
+        PlacementEnv(world_of(jobs, [2], params={"slot_s": 10})).reset()
+
+
 def test_a_seed_repeats_an_episode_and_another_draws_another() -> None:
     world = busy_elastic(30, 1)  # workers become slow at random
     episodes = [Episode(world), Episode(busy_elastic(30, 0), 5), Episode(world, 3)]
