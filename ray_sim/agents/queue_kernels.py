@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import F32, F64, I8, I64, Changes, Pool, Scratch, WorldArrays
+from ray_sim.kernels.core.arrays import F32, F64, I8, I64, Changes, Pool, WorldArrays
 from ray_sim.kernels.core.placement import place
+from ray_sim.kernels.core.queue_arrays import Scratch
 from ray_sim.kernels.core.queue_dispatch import add_change, copy_matrix, take_rows
 
 

@@ -29,8 +29,9 @@ from ray_sim.engine.decision import Decision
 from ray_sim.engine.order import never_fits
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
-from ray_sim.kernels.core.arrays import devices, new_changes, new_scratch
+from ray_sim.kernels.core.arrays import devices, new_changes
 from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.kernels.core.queue_arrays import new_scratch
 from ray_sim.kernels.core.queue_dispatch import order_changes
 from ray_sim.kernels.handle import handle
 from ray_sim.model.errors import ForbiddenActionError, UnknownNameError

@@ -15,17 +15,9 @@ from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome
 from ray_sim.engine.scoring import scoring_of
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import (
-    NEVER,
-    REJECTED,
-    Books,
-    new_calendar,
-    new_ledger,
-    new_pool,
-    new_running,
-    new_serving,
-)
+from ray_sim.kernels.core.arrays import NEVER, REJECTED, Books, new_calendar, new_ledger, new_pool
 from ray_sim.kernels.core.placement import QUEUE_RULES
+from ray_sim.kernels.core.queue_arrays import new_running, new_serving
 from ray_sim.kernels.core.replay import replay
 from ray_sim.kernels.core.replay_state import DONE, NEXT_ARRIVAL, NOW, Engine, Order
 from ray_sim.kernels.core.world_arrays import FITS

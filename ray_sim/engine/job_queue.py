@@ -13,11 +13,13 @@ from ray_sim.engine.read_only import read_only
 from ray_sim.engine.scoring import scoring_of
 from ray_sim.engine.states import State, check_heaps, copies, joined, overwrite, same, section
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import Changes, RunningList, new_running, new_serving
+from ray_sim.kernels.core.arrays import Changes
 from ray_sim.kernels.core.heap import rekey
 from ray_sim.kernels.core.placement import QUEUE_RULES
+from ray_sim.kernels.core.queue_arrays import RunningList, new_running, new_serving
 from ray_sim.kernels.core.queue_dispatch import enqueue, order_changes, serve_all
 from ray_sim.kernels.core.queue_steps import QueueBooks, push_jobs, serve_queue
+from ray_sim.kernels.core.scored_placement import begin_scores
 from ray_sim.kernels.handle import handle
 from ray_sim.model.errors import RunFailedError, UnknownNameError
 from ray_sim.model.streams import Streams
@@ -90,6 +92,7 @@ class JobQueue:
         scoring, state = scoring_of(world, placement), placement_state(streams)
         self._serving = new_serving(world.arrays, world.row_bound, scoring, state)
         self._queue = self._serving.queue
+        self._scores = self._serving.scratch.scores
         self._rejected = NO_JOBS
         self._to_serve = np.zeros(len(self._arrays.part_ptr) - 1, dtype=np.bool_)
         self._refused = np.empty(len(world.table), dtype=np.int64)
@@ -159,15 +162,18 @@ class JobQueue:
             changes, no_room = self._serve_preemptive(view, running_keys), NO_JOBS
         else:
             changes = self._serving.changes
-            pool = view.placements._pool
-            refused = serve_queue(self._books, self._rule, self._backfill, self._reject, pool)
+            pool, running = view.placements._pool, NO_JOBS if self._scores is None else view.running
+            refused = serve_queue(self._books, self._rule, self._backfill, self._reject, pool, running)
             no_room = self._serving.refused[:refused].copy()
-        never, self._rejected = self._rejected, NO_JOBS
-        rejected = np.union1d(never, no_room)
+        rejected, self._rejected = self._rejected, NO_JOBS
+        reasons: str | tuple[str, ...] = "never_fits"
+        if len(no_room):
+            rejected = np.union1d(rejected, no_room)
+            reasons = tuple(NO_ROOM if job else "never_fits" for job in np.isin(rejected, no_room))
         return Decision(
             changes=changes if changes.size[0] > 0 else None,
             reject=rejected,
-            reject_reason=tuple(NO_ROOM if job else "never_fits" for job in np.isin(rejected, no_room)),
+            reject_reason=reasons,
             levels=levels,
             review_us=review_us,
         )
@@ -184,6 +190,8 @@ class JobQueue:
             running = jobs[np.lexsort((jobs, keys))]
         for p in np.flatnonzero(self._to_serve).tolist():
             mine = np.ascontiguousarray(running[arrays.job_part[running] == p])
+            if self._scores is not None:
+                begin_scores(self._rule, arrays, view.placements._pool, mine, self._scores)
             serve_all(
                 p,
                 self._rule,

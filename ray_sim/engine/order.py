@@ -6,8 +6,9 @@ import numpy as np
 
 from ray_sim.engine.scoring import scoring_of
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import FUTURE, LEVEL, REJECTED, Ledger, Recorder, new_scratch
+from ray_sim.kernels.core.arrays import FUTURE, LEVEL, REJECTED, Ledger, Recorder
 from ray_sim.kernels.core.placement import QUEUE_RULES
+from ray_sim.kernels.core.queue_arrays import new_scratch
 from ray_sim.kernels.core.replay_state import REMAINING, SERVICE, STATIC, Order
 from ray_sim.kernels.core.world_arrays import judge_placement
 from ray_sim.model.units import QUANTA_PER_UNIT, US_PER_S, IntArray

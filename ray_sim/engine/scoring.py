@@ -11,11 +11,12 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import Recorder, Scoring, devices, new_scores
+from ray_sim.kernels.core.arrays import Recorder, devices
 from ray_sim.kernels.core.devices import DEVICE
 from ray_sim.kernels.core.fragmentation import TypicalTask, new_target, typical_tasks
 from ray_sim.kernels.core.fragments_over_time import Replica, fragments_over_time
 from ray_sim.kernels.core.placement import QUEUE_RULES
+from ray_sim.kernels.core.queue_arrays import Scoring, new_scores
 from ray_sim.kernels.core.server_scores import SCORED_RULES
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable

@@ -68,7 +68,6 @@ def build_world_arrays(
         pool_ptr=pools.ptr,
         pool_servers=pools.servers,
         pool_meets=pools.meets,
-        tag=_tags(gpus, capacity[:, cluster.resources.index("gpu")]),
         **classes(job_part, pools.of_job, np.hstack([gang, demand.reshape(n, roles * resources)]), n_parts),
     )
     find_single_server_classes(arrays, np.empty(arrays.capacity.shape[1], dtype=np.int64))
@@ -79,12 +78,6 @@ def _devices(capacity: IntArray) -> IntArray:
     """(S, D) milli-GPU of the devices of every server, whose GPUs are whole."""
     number = capacity[:, GPU] // DEVICE
     return DEVICE * (np.arange(number.max()) < number[:, None]).astype(np.int64)
-
-
-def _tags(gpus: IntArray, offered: IntArray) -> IntArray:
-    """(J, roles) tags of tasks that ask for ``gpus``, milli-GPU, on servers that offer some, (S,)."""
-    most = int(offered.max(initial=0)) // DEVICE
-    return np.where(gpus > 0, np.minimum(gpus // DEVICE, most), -1)
 
 
 def classes(job_part: IntArray, job_pool: IntArray, needs: IntArray, n_parts: int) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ray_sim.kernels.compile import kernel, outlined
-from ray_sim.kernels.core.arrays import F64, I64, Target
+from ray_sim.kernels.core.arrays import F64, I64
+from ray_sim.kernels.core.queue_arrays import Target
 
 COVERED_PERCENT = 95
 """Share of the tasks that the target covers, at least."""

@@ -21,11 +21,11 @@ from ray_sim.kernels.core.arrays import (
     STOP,
     Bool,
     Recorder,
-    Scores,
     WorldArrays,
 )
 from ray_sim.kernels.core.devices import add_devices
 from ray_sim.kernels.core.fragmentation import fragments
+from ray_sim.kernels.core.queue_arrays import Scores
 from ray_sim.kernels.core.scored_placement import show_free
 
 

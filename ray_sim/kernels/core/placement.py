@@ -9,8 +9,9 @@ a constant.
 from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel, outlined
-from ray_sim.kernels.core.arrays import I64, WORKER, Bool, Scores, Scratch, WorldArrays
+from ray_sim.kernels.core.arrays import I64, WORKER, Bool, WorldArrays
 from ray_sim.kernels.core.devices import GPU, hold_devices
+from ray_sim.kernels.core.queue_arrays import Scores, Scratch
 from ray_sim.kernels.core.room import holds_all, room, task_room
 from ray_sim.kernels.core.scored_placement import place_by_score
 from ray_sim.kernels.core.server_scores import SCORED_RULES

@@ -31,14 +31,11 @@ def add_placement(arrays: WorldArrays, pool: Pool, job: int, sign: int, free: I6
 
 @kernel
 def add_used(used: I64, arrays: WorldArrays, pool: Pool, job: int, sign: int) -> None:
-    """Add a job's placement to ``used``, (R,) quanta, and to the tags; with ``sign`` -1 subtract it."""
+    """Add the quanta of a job's placement to ``used``, (R,), with ``sign`` 1, or subtract them with -1."""
     row = pool.head[job]
     while row >= 0:
-        role = pool.row_role[row]
         for r in range(len(used)):
-            used[r] += sign * pool.row_count[row] * arrays.demand[job, role, r]
-        if pool.tags.shape[1] > 0 and arrays.tag[job, role] >= 0:
-            pool.tags[pool.row_server[row], arrays.tag[job, role]] += sign * pool.row_count[row]
+            used[r] += sign * pool.row_count[row] * arrays.demand[job, pool.row_role[row], r]
         row = pool.row_next[row]
 
 

@@ -10,22 +10,13 @@ not.
 from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import (
-    I64,
-    Bool,
-    Changes,
-    Pool,
-    Queue,
-    RunningList,
-    Scratch,
-    Serving,
-    WorldArrays,
-)
+from ray_sim.kernels.core.arrays import I64, Bool, Changes, Pool, WorldArrays
 from ray_sim.kernels.core.devices import add_devices, copy_devices
 from ray_sim.kernels.core.heap import heap_sort, precedes, push, remove
 from ray_sim.kernels.core.placement import may_fit, measure, meets, place
+from ray_sim.kernels.core.queue_arrays import Queue, RunningList, Scratch, Serving
 from ray_sim.kernels.core.running import claim_place, comes_before, first_after, give_back
-from ray_sim.kernels.core.scored_placement import add_started, begin_scores, drop_running
+from ray_sim.kernels.core.scored_placement import add_started, drop_running
 
 
 @kernel
@@ -48,13 +39,20 @@ def enqueue(arrays: WorldArrays, queue: Queue, job: int, key: int) -> None:
 
 
 @kernel
+def _count_try(tries: I64 | None, job: int) -> None:
+    """Note that a job leaves the queue, where the draws of placement depend on it."""
+    if tries is not None:
+        tries[job] += 1
+
+
+@kernel
 def dequeue(arrays: WorldArrays, queue: Queue, job: int) -> None:
     """Remove a waiting job; O(log n)."""
     c = arrays.job_class[job]
     base = arrays.class_size_ptr[c]
     queue.size[c] = remove(queue.heap, base, queue.size[c], queue.position, queue.key, job)
     queue.stuck[c] = False
-    queue.tries[job] += 1
+    _count_try(queue.tries, job)
 
 
 @kernel
@@ -91,8 +89,9 @@ def _block(arrays: WorldArrays, queue: Queue, p: int, job: int, backfill: bool) 
     queue.blocked[mine] = True
     if backfill:
         return
+    untyped = len(arrays.pool_ptr) == len(arrays.part_ptr)
     for c in range(arrays.part_class_ptr[p], arrays.part_class_ptr[p + 1]):
-        queue.blocked[c] = queue.blocked[c] or meets(arrays, mine, c)
+        queue.blocked[c] = untyped or queue.blocked[c] or meets(arrays, mine, c)
 
 
 @kernel
@@ -226,7 +225,6 @@ def serve_all(
     arrays, queue, out = serving.arrays, serving.queue, serving.scratch
     idle, claimable = serving.idle, serving.claimable
     copy_matrix(pool.free, idle)
-    begin_scores(rule, pool, out.scores)
     _unblock(arrays, queue, p)
     if freed:
         _unstick(arrays, queue, p)

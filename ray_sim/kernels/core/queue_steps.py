@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I64, Bool, Pool, Serving
+from ray_sim.kernels.core.arrays import I64, Bool, Pool
+from ray_sim.kernels.core.queue_arrays import Serving
 from ray_sim.kernels.core.queue_dispatch import (
     copy_matrix,
     enqueue,
@@ -52,10 +53,11 @@ def push_jobs(books: QueueBooks, jobs: I64, keys: I64) -> tuple[int, int]:
 
 
 @kernel
-def serve_queue(books: QueueBooks, rule: int, backfill: bool, reject: bool, pool: Pool) -> int:
+def serve_queue(books: QueueBooks, rule: int, backfill: bool, reject: bool, pool: Pool, running: I64) -> int:
     """Start waiting jobs of every partition in which something has happened, see `serve_waiting`.
 
-    Returns how many jobs found no room; `Serving.refused` has them, sorted.
+    ``running`` are the jobs that run, for rules that score servers. Returns how many jobs found no room;
+    `Serving.refused` has them, sorted.
     """
     serving = books.serving
     serving.changes.size[0] = 0
@@ -63,7 +65,7 @@ def serve_queue(books: QueueBooks, rule: int, backfill: bool, reject: bool, pool
     for p in range(len(books.to_serve)):
         if books.to_serve[p]:
             copy_matrix(pool.free, serving.idle)
-            begin_scores(rule, pool, serving.scratch.scores)
+            begin_scores(rule, serving.arrays, pool, running, serving.scratch.scores)
             serve_waiting(p, rule, backfill, reject, True, serving, serving.idle, pool.there)
             books.to_serve[p] = False
     order_changes(serving.changes)

@@ -148,6 +148,9 @@ def _anyone_waits(p: int, engine: Engine) -> bool:
 def _serve_partition(p: int, now: int, order: Order, engine: Engine) -> None:
     """Dispatch a partition: append its changes, and leave `pool.free` unchanged."""
     pool, serving, freed = engine.books.pool, engine.serving, engine.freed[p]
+    calendar = engine.books.calendar
+    jobs = calendar.heap[: calendar.size[0]]
+    begin_scores(order.placement, serving.arrays, pool, jobs, serving.scratch.scores)
     if order.preemptive:
         lo, n, due_of_key_0 = engine.run_ptr[p], engine.run_size[p], now if order.kind == REMAINING else 0
         serve_all(
@@ -156,7 +159,6 @@ def _serve_partition(p: int, now: int, order: Order, engine: Engine) -> None:
         return
     changes = serving.changes
     first = changes.size[0]
-    begin_scores(order.placement, pool, serving.scratch.scores)
     serve_waiting(p, order.placement, order.backfill, order.reject, freed, serving, pool.free, pool.there)
     # `serve_waiting` took the starts from `pool.free`; add them: `commit_placements` takes them again.
     give_back_changes(serving.arrays, pool.free, changes, first)

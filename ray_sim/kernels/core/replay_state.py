@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ray_sim.kernels.core.arrays import I64, Books, Bool, Calendar, RunningList, Serving
+from ray_sim.kernels.core.arrays import I64, Books, Bool, Calendar
+from ray_sim.kernels.core.queue_arrays import RunningList, Serving
 
 STATIC, REMAINING, SERVICE = range(3)
 

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ray_sim.kernels.compile import kernel, outlined
-from ray_sim.kernels.core.arrays import I8, I64, PARAMETER_SERVER, WORKER, Bool, Scratch, WorldArrays
+from ray_sim.kernels.core.arrays import I8, I64, PARAMETER_SERVER, WORKER, Bool, WorldArrays
 from ray_sim.kernels.core.placement import in_pool, place
+from ray_sim.kernels.core.queue_arrays import Scratch
 from ray_sim.kernels.core.room import room
 
 NO_ROOM, MISSED, FOUND = range(3)

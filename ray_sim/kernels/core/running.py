@@ -9,8 +9,9 @@ processor's cache at each access. Invariant after `sort`: entries increase by (d
 from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I64, Pool, RunningList, WorldArrays
+from ray_sim.kernels.core.arrays import I64, Pool, WorldArrays
 from ray_sim.kernels.core.placement_rows import add_placement
+from ray_sim.kernels.core.queue_arrays import RunningList
 
 
 @kernel

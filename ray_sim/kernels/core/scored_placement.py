@@ -7,8 +7,9 @@ that keep the tags of running tasks.
 from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel, outlined
-from ray_sim.kernels.core.arrays import I64, Bool, Pool, ScoreBook, Scores, Scratch, WorldArrays
+from ray_sim.kernels.core.arrays import I64, Bool, Pool, WorldArrays
 from ray_sim.kernels.core.devices import DEVICE
+from ray_sim.kernels.core.queue_arrays import Scores, Scratch
 from ray_sim.kernels.core.room import task_room
 from ray_sim.kernels.core.server_scores import GPU_CLUSTERING, Ask, choose_device, choose_server, take_devices
 from ray_sim.kernels.planning.random_bits import substate
@@ -99,7 +100,7 @@ def place_by_score(
             rest[server, r] -= arrays.demand[job, role, r]
         if free.shape[1] > resources:
             take_devices(rest[server, resources:], ask.gpu, ask.gpus, device)
-        _add_tag(rule, arrays, job, role, server, 1, scores.book)
+        _add_tag(rule, arrays, job, role, server, 1, scores)
         found += 1
     n = 0
     for i in range(lo, hi):
@@ -107,7 +108,7 @@ def place_by_score(
         count = out.tally[server]
         if count == 0:
             continue
-        _add_tag(rule, arrays, job, role, server, -count, scores.book)  # they do not run yet
+        _add_tag(rule, arrays, job, role, server, -count, scores)  # they do not run yet
         if found == tasks:
             out.server[n], out.tasks[n] = server, count
             _note_devices(free, rest, server, out.device, n)
@@ -126,20 +127,35 @@ def _note_devices(free: I64, rest: I64, server: int, device: I64 | None, row: in
 
 @kernel
 def _add_tag(
-    rule: int, arrays: WorldArrays, job: int, role: int, server: int, tasks: int, book: ScoreBook
+    rule: int, arrays: WorldArrays, job: int, role: int, server: int, tasks: int, scores: Scores
 ) -> None:
-    """Add tasks of a role to the tags of a server, for the rule that heeds them."""
-    if rule == GPU_CLUSTERING and arrays.tag[job, role] >= 0:
-        book.tags[server, arrays.tag[job, role]] += tasks
+    """Add tasks of a role with GPUs to the tags of a server, for the rule that heeds them.
+
+    The tag of a task is the number of its GPUs, 0 of a share, at most that of the largest server.
+    """
+    column = scores.scoring.column[GPU_COLUMN]
+    if rule == GPU_CLUSTERING and column >= 0 and arrays.demand[job, role, column] > 0:
+        most = scores.book.tags.shape[1] - 1
+        scores.book.tags[server, min(arrays.demand[job, role, column] // DEVICE, most)] += tasks
 
 
 @kernel
-def begin_scores(rule: int, pool: Pool, scores: Scores | None) -> None:
-    """Begin a dispatch: the tags are those of the tasks that run; O(S x K) for the rule that heeds them."""
+def _add_tags(rule: int, arrays: WorldArrays, pool: Pool, job: int, sign: int, scores: Scores) -> None:
+    """Add the tasks that a job holds to the tags of their servers, or subtract them with ``sign`` -1."""
+    row = pool.head[job]
+    while row >= 0:
+        tasks = sign * pool.row_count[row]
+        _add_tag(rule, arrays, job, pool.row_role[row], pool.row_server[row], tasks, scores)
+        row = pool.row_next[row]
+
+
+@kernel
+def begin_scores(rule: int, arrays: WorldArrays, pool: Pool, running: I64, scores: Scores | None) -> None:
+    """Begin a dispatch: count the tasks of the ``running`` jobs by tag, if the rule heeds them; O(rows)."""
     if scores is not None and rule == GPU_CLUSTERING:
-        for i in range(pool.tags.shape[0]):
-            for k in range(pool.tags.shape[1]):
-                scores.book.tags[i, k] = pool.tags[i, k]
+        scores.book.tags[:] = 0
+        for job in running:
+            _add_tags(rule, arrays, pool, job, 1, scores)
 
 
 @kernel
@@ -149,15 +165,11 @@ def add_started(
     """Count the tasks of the n rows of a placement among those that run."""
     if scores is not None and rule == GPU_CLUSTERING:
         for k in range(n):
-            _add_tag(rule, arrays, job, out.role[k], out.server[k], out.tasks[k], scores.book)
+            _add_tag(rule, arrays, job, out.role[k], out.server[k], out.tasks[k], scores)
 
 
 @kernel
 def drop_running(rule: int, arrays: WorldArrays, pool: Pool, job: int, scores: Scores | None) -> None:
     """Count the tasks of a job that loses its place no longer."""
     if scores is not None and rule == GPU_CLUSTERING:
-        row = pool.head[job]
-        while row >= 0:
-            tasks = -pool.row_count[row]
-            _add_tag(rule, arrays, job, pool.row_role[row], pool.row_server[row], tasks, scores.book)
-            row = pool.row_next[row]
+        _add_tags(rule, arrays, pool, job, -1, scores)

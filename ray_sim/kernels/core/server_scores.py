@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ray_sim.kernels.compile import kernel, outlined
-from ray_sim.kernels.core.arrays import I64, SCORE_ROWS, ScoreBook, Scoring
+from ray_sim.kernels.core.arrays import I64
 from ray_sim.kernels.core.devices import DEVICE
 from ray_sim.kernels.core.fragmentation import fragments
+from ray_sim.kernels.core.queue_arrays import SCORE_ROWS, ScoreBook, Scoring
 from ray_sim.kernels.planning.random_bits import substate, uniform
 
 FGD, BEST_FIT, DOT_PRODUCT, GPU_PACKING, GPU_CLUSTERING, RANDOM = range(5, 11)

@@ -6,8 +6,9 @@ Each function visits every server for every class, O(C S), once before a run.
 from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I64, PARAMETER_SERVER, WORKER, Bool, Scratch, WorldArrays
+from ray_sim.kernels.core.arrays import I64, PARAMETER_SERVER, WORKER, Bool, WorldArrays
 from ray_sim.kernels.core.placement import gang_total, in_pool, place, unit_pool
+from ray_sim.kernels.core.queue_arrays import Scratch
 from ray_sim.kernels.core.room import room, task_room
 
 FITS, EXCEEDS_CAPACITY, BREAKS_PLACEMENT = range(3)

@@ -8,7 +8,8 @@ from enum import IntEnum
 import numpy as np
 import polars as pl
 
-from ray_sim.kernels.core.arrays import CHUNK, I8, PARAMETER_SERVER, START, WORKER, new_scratch
+from ray_sim.kernels.core.arrays import CHUNK, I8, PARAMETER_SERVER, START, WORKER
+from ray_sim.kernels.core.queue_arrays import new_scratch
 from ray_sim.kernels.core.room_over_time import (
     FOUND,
     MISSED,

@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I64, NEVER, RunningList, new_calendar, new_running
+from ray_sim.kernels.core.arrays import I64, NEVER, new_calendar
 from ray_sim.kernels.core.heap import heap_sort, is_due, next_time, push, rekey, remove, schedule, unschedule
+from ray_sim.kernels.core.queue_arrays import RunningList, new_running
 from ray_sim.kernels.core.queue_dispatch import order_changes, sort_prefix
 from ray_sim.kernels.core.running import drop, insert, sort
 from tests.proofs import instances

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ray_sim.kernels.core.arrays import I64, new_scratch
+from ray_sim.kernels.core.arrays import I64
 from ray_sim.kernels.core.placement import RULE_NAMES, place
+from ray_sim.kernels.core.queue_arrays import new_scratch
 from tests.naive_placement import DEFINITIONS, Gang, Placement
 from tests.random_gangs import free_of, gangs, world_with
 from tests.worlds import Job, world_of

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.kernels.core.arrays import new_scratch
 from ray_sim.kernels.core.placement import RULE_NAMES, place
+from ray_sim.kernels.core.queue_arrays import new_scratch
 from ray_sim.kernels.core.room_over_time import (
     FOUND,
     MISSED,

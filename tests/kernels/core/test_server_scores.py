@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ray_sim.kernels.core.arrays import Scoring, new_score_book
 from ray_sim.kernels.core.fragmentation import TypicalTask, fragments, new_target
+from ray_sim.kernels.core.queue_arrays import Scoring, new_score_book
 from ray_sim.kernels.core.server_scores import (
     FGD,
     SCORED_RULES,
@@ -32,7 +32,7 @@ class Kernels:
     """The kernels on servers of `naive_scores`, with one book of scores for all tasks."""
 
     def __init__(self, servers: list[Server], typical: naive_scores.Typical, most: tuple[int, int]) -> None:
-        devices, tags = max(len(each.device) for each in servers), 9
+        devices = max(len(each.device) for each in servers)
         kinds = sorted({each.kind for each in servers})
         tasks = [TypicalTask(task.cpu, task.gpu, task.gpus, task.types, share) for task, share in typical]
         self.kind = [each.kind for each in servers]
@@ -43,11 +43,11 @@ class Kernels:
             kind=np.array([kinds.index(each.kind) for each in servers]),
             target=new_target(tasks, kinds),
         )
-        self.book = book = new_score_book(self.scoring, columns=3, tags=tags)
+        self.book = book = new_score_book(self.scoring, columns=3)
         book.cpu[:] = [each.cpu for each in servers]
         self.memory = [each.memory for each in servers]
         book.device[:] = [each.device + [0] * (devices - len(each.device)) for each in servers]
-        book.tags[:] = [[each.tags[tag] for tag in range(tags)] for each in servers]
+        book.tags[:] = [[each.tags[tag] for tag in range(devices + 1)] for each in servers]
         self.classes: dict[Task, int] = {}
 
     def best(self, rule: str, task: Task, draw: int = 0) -> tuple[int, int]:

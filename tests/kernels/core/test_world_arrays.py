@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 
-from ray_sim.kernels.core.arrays import I64, PARAMETER_SERVER, WORKER, WorldArrays, new_scratch
+from ray_sim.kernels.core.arrays import I64, PARAMETER_SERVER, WORKER, WorldArrays
 from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.kernels.core.queue_arrays import new_scratch
 from ray_sim.kernels.core.world_arrays import (
     BREAKS_PLACEMENT,
     EXCEEDS_CAPACITY,

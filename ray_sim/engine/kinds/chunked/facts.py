@@ -15,7 +15,7 @@ from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
 from ray_sim.engine.kinds.facts import KindColumns, KindFacts, WorldSetting
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world_arrays import build_world_arrays, classes
-from ray_sim.kernels.core.arrays import NO_DEVICES, PARAMETER_SERVER, WORKER, WorldArrays
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER, WorldArrays
 from ray_sim.kernels.core.world_arrays import EXCEEDS_CAPACITY, FITS
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError, problems_text
@@ -213,7 +213,6 @@ def _arrays_of_slots(
         empty=capacity,
         demand=demand,
         weight=np.zeros(2),
-        tag=NO_DEVICES,
         **of_class,
     )
 
