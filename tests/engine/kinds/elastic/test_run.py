@@ -214,7 +214,8 @@ SAMPLES = 1000
 
 def with_two_roles(arrays: WorldArrays) -> WorldArrays:
     """Parameter servers demand what workers do."""
-    return arrays._replace(demand=np.repeat(arrays.demand, 2, axis=1))
+    both = {name: np.repeat(getattr(arrays, name), 2, axis=1) for name in ("demand", "class_pool")}
+    return arrays._replace(**both)
 
 
 @pytest.mark.parametrize(
