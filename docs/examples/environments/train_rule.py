@@ -54,9 +54,8 @@ def train(seeds=256, rounds=10, rules=20, draws=20, kept=5):
     print("JCT over that of the oldest that fits, by round:", end="")
     for i in range(rounds):
         drawn = mean + spread * random.standard_normal((rules, 4))
-        episodes = random.choice(
-            seeds, draws, replace=False
-        )  # the same for all rules: their luck cancels out
+        # The same for all rules, so that luck cancels out.
+        episodes = random.choice(seeds, draws, replace=False)
         ratios = [[total_jct_h(env, rule(each), e) / oldest[e] for e in episodes] for each in drawn]
         best = np.argsort(np.mean(ratios, axis=1))[:kept]
         mean, spread = drawn[best].mean(axis=0), drawn[best].std(axis=0) + 0.1 * 0.8**i
