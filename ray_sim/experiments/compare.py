@@ -38,8 +38,8 @@ from ray_sim.reports.compare import (
     lower_is_better,
     no_value,
 )
-from ray_sim.reports.notebook_tables import breakdown_table, comparison_table, job_facts, page_table_html
 from ray_sim.reports.policy_bounds import PolicyBound, policy_bounds
+from ray_sim.reports.small_tables import breakdown_table, comparison_table, job_facts, page_table_html
 from ray_sim.reports.statistics import Cover, shortfall
 from ray_sim.reports.tables import KEYS
 from workloads.progress import Progress, silent
@@ -65,7 +65,7 @@ class Group:
         baseline = self.comparison.baseline
         tables = [page_table_html(place, comparison_table(self.comparison))]
         tables += [
-            page_table_html(f"by {each.by}: {each.policy} over {baseline}", breakdown_table(each))
+            page_table_html(f"by {each.by}: {each.policy} over {baseline}", breakdown_table(each, baseline))
             for each in self.breakdowns
         ]
         if self.jobs is not None:

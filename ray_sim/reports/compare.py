@@ -160,11 +160,6 @@ def lower_is_better(metric: str) -> bool:
     return metric != "utility" and not metric.startswith(_HIGHER_IS_BETTER)
 
 
-def in_seconds(metric: str) -> bool:
-    """Whether a metric, a key of `Summary.flat`, is a time."""
-    return any(part.endswith("_s") for part in metric.split("."))
-
-
 def compare_policies(
     runs: pl.DataFrame, metric: str, baseline: str | None = None, *, lower: bool | None = None
 ) -> GroupComparison:
