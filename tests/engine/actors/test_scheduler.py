@@ -30,6 +30,7 @@ from ray_sim.engine.states import State
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
 from ray_sim.experiments.fanout.connection import cluster
+from ray_sim.kernels.core.placement import QUEUE_RULES
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError, RunStoppedError
 from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.registry import create_policy, policy_infos
@@ -38,7 +39,7 @@ from tests.engine.test_availability import failing_worlds
 from tests.figures import chunked_of
 from tests.patience import until
 from tests.proofs import instances
-from tests.random_worlds import PolicyChoice, policies
+from tests.random_worlds import PolicyChoice, policies, shared_worlds
 from tests.worlds import fingerprint, replay
 
 pytestmark = pytest.mark.ray
@@ -137,6 +138,13 @@ def test_random_worlds_are_the_same_on_actors(world: World, policy: PolicyChoice
     fleet = RayFleet(world, len(world.cluster))
     result = run_with(world, policy.create(), fleet)
     fleet.close()
+    assert fingerprint(result) == fingerprint(replay(world, policy.create(), loop="general"))
+
+
+@settings(max_examples=instances(6, 2))
+@given(world=shared_worlds(max_servers=3), policy=policies(rules=QUEUE_RULES))
+def test_types_and_shares_of_gpus_are_the_same_on_actors(world: World, policy: PolicyChoice) -> None:
+    result = run_on_actors(world, policy.create, sites=len(world.cluster), keeper=Album(every=3), spell_s=0)
     assert fingerprint(result) == fingerprint(replay(world, policy.create(), loop="general"))
 
 
