@@ -15,7 +15,7 @@ from hypothesis import given, settings
 
 from benchmarks.processes import descendants
 from ray_sim.contract.chunked_worlds import busy_chunks, failing_chunks
-from ray_sim.contract.rigid_worlds import busy_world, failing_world
+from ray_sim.contract.rigid_worlds import busy_world, failing_world, with_shares, with_types
 from ray_sim.contract.subject import Subject
 from ray_sim.contract.suite import ACTOR_CLAUSES
 from ray_sim.engine.actors.ray_fleet import RayFleet, on_node
@@ -30,7 +30,6 @@ from ray_sim.engine.states import State
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
 from ray_sim.experiments.fanout.connection import cluster
-from ray_sim.kernels.core.placement import QUEUE_RULES
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError, RunStoppedError
 from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.registry import create_policy, policy_infos
@@ -39,7 +38,7 @@ from tests.engine.test_availability import failing_worlds
 from tests.figures import chunked_of
 from tests.patience import until
 from tests.proofs import instances
-from tests.random_worlds import PolicyChoice, policies, shared_worlds
+from tests.random_worlds import PolicyChoice, policies
 from tests.worlds import fingerprint, replay
 
 pytestmark = pytest.mark.ray
@@ -141,11 +140,13 @@ def test_random_worlds_are_the_same_on_actors(world: World, policy: PolicyChoice
     assert fingerprint(result) == fingerprint(replay(world, policy.create(), loop="general"))
 
 
-@settings(max_examples=instances(6, 2))
-@given(world=shared_worlds(max_servers=3), policy=policies(rules=QUEUE_RULES))
-def test_types_and_shares_of_gpus_are_the_same_on_actors(world: World, policy: PolicyChoice) -> None:
-    result = run_on_actors(world, policy.create, sites=len(world.cluster), keeper=Album(every=3), spell_s=0)
-    assert fingerprint(result) == fingerprint(replay(world, policy.create(), loop="general"))
+def test_types_and_shares_of_gpus_are_the_same_on_actors() -> None:
+    world, new = (
+        with_types(with_shares(failing_world(20))),
+        partial(create_policy, "srtf", {"placement": "fgd"}),
+    )
+    result = run_on_actors(world, new, sites=2)
+    assert fingerprint(result) == fingerprint(replay(world, new(), loop="general"))
 
 
 @settings(max_examples=instances(6, 2))
