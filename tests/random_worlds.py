@@ -67,8 +67,9 @@ def shared_worlds(draw: st.DrawFn, *, max_servers: int = 5) -> World:
     gang = st.tuples(WHOLE_S, st.integers(1, 3), st.sampled_from([0.3, 0.5, 0.6, 1.0, 2.0]), WHOLE_S)
     drawn = draw(st.lists(gang, min_size=1, max_size=10))
     lists = st.lists(TYPE_LISTS, min_size=len(drawn), max_size=len(drawn))
-    columns = {"num_tasks": [tasks for _, tasks, _, _ in drawn], "gpu_types": draw(lists)}
-    jobs = [Job(submit, tasks * ask, length) for submit, tasks, ask, length in drawn]
+    tasks = [tasks for _, tasks, _, _ in drawn]
+    columns: dict[str, Sequence[object]] = {"num_tasks": tasks, "gpu_types": draw(lists)}
+    jobs = [Job(submit, n * ask, length) for submit, n, ask, length in drawn]
     params = {"restart_cost_s": draw(st.sampled_from([0.0, 1.0])), "checkpoint_s": 2.0}
     return build_world(job_table(jobs, columns=columns), cluster, params=params)
 

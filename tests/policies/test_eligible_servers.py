@@ -43,7 +43,7 @@ def typed(world: World, seed: int) -> World:
 
 
 def misplaced(world: World, result: RunResult) -> list[tuple[object, ...]]:
-    """Events of tasks with GPUs on a server of a type that their job does not accept."""
+    """Job, server and role of tasks with GPUs on a server of a type that their job does not accept."""
     assert world.table.gpu_types is not None
     accepted = dict(zip(world.table.job_id, world.table.gpu_types, strict=True))
     type_of = dict(zip(world.cluster.server_names, world.cluster.gpu_type, strict=True))
@@ -52,11 +52,11 @@ def misplaced(world: World, result: RunResult) -> list[tuple[object, ...]]:
     placed = result.events.filter(pl.col("event").is_in(["start", "move"]))
     roles = placed["role"] if "role" in placed.columns else [ROLE_NAMES[0]] * placed.height
     return [
-        row
-        for *row, role in zip(placed["time_s"], placed["job_id"], placed["server"], roles, strict=True)
-        if accepted[row[1]] is not None
-        and world.arrays.demand[number[row[1]], ROLE_NAMES.index(role), gpu] > 0
-        and type_of[row[2]] not in accepted[row[1]].split("|")
+        (job, server, role)
+        for job, server, role in zip(placed["job_id"], placed["server"], roles, strict=True)
+        if accepted[job] is not None
+        and world.arrays.demand[number[job], ROLE_NAMES.index(role), gpu] > 0
+        and type_of[server] not in accepted[job].split("|")
     ]
 
 

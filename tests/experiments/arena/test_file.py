@@ -167,7 +167,7 @@ def test_problems_name_the_place_and_the_key(
 
 
 def test_an_arena_has_all_rules_that_score_servers_beside_the_default() -> None:
-    arena = read_arena(str(REPOSITORY / "jobs/rules.yaml"), quick=True)
+    arena = read_arena(REPOSITORY / "jobs/rules.yaml", quick=True)
     params = [run.configuration.identity.scenario.params for place in arena.places for run in place.runs]
     assert {each.get("placement") for each in params} == {None, *SCORED_RULES}
 
