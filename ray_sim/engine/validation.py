@@ -37,7 +37,7 @@ def refuse_world(policy: Policy, world: World, name: str) -> None:
         raise InvalidScenarioError(f"policy {name} decides on slots: give their length, e.g. -w slot_s=3600")
     if policy.bounded and not world.bounded:
         raise InvalidScenarioError(f"policy {name} plans up to a horizon: give it, e.g. -w horizon_s=72000")
-    if not policy.respects_types and len(world.arrays.pool_ptr) > len(world.arrays.part_ptr):
+    if not policy.respects_types and len(world.arrays.pool_ptr) > len(world.arrays.part_class_ptr):
         raise InvalidScenarioError(
             f"policy {name} plans on all servers of a partition, but some jobs accept certain GPU "
             "types only; set gpu_types=ignore, or take another policy"
