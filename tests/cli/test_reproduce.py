@@ -179,11 +179,12 @@ STREAM = {
 
 @pytest.mark.ray
 def test_x_may_be_the_load_that_has_come_in_one_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    # Two GPUs; a, b, c, d come in this order, 0.6, 1.2, 1.8, 2.2 GPUs in all, and c finds no room. Seed 2: c, d, a,
-    # b, and b finds none, so that 0.6, 1.0, 1.6, 1.6 are in use when 30, 50, 80 and 110 % have come; 60 and 90 %
-    # have no arrival near.
+    # Two GPUs; a, b, c, d come in this order, 0.6, 1.2, 1.8, 2.2 GPUs in all, and c finds no room. Seed 2:
+    # c, d, a, b, and b finds none, so that 0.6, 1.0, 1.6, 1.6 are in use when 30, 50, 80 and 110 % have
+    # come; 60 and 90 % have no arrival near.
     (folder / "pods.csv").write_text(PODS)
-    (folder / "two.yaml").write_text("name: two\nservers: [{name: s, gpus: 2, cpus: 64, memory_gib: 64}]\n")
+    servers = "name: two\nservers: [{name: s, gpus: 2, cpus: 64, memory_gib: 64}]\n"
+    (folder / "two.yaml").write_text(servers)
     orders = [
         f"l,{seed},pods,{pods}\nl,{seed},servers,0\n" for seed, pods in ((1, "0 1 2 3"), (2, "2 3 0 1"))
     ]

@@ -183,17 +183,22 @@ def test_a_ratio_to_a_mean_that_is_not_above_0_is_undecided() -> None:
     assert "Without a test" not in check_note(_judge(samples, order=["A", "B"]))
 
 
-def test_a_mean_is_as_published_within_three_standard_errors_of_both_means() -> None:
-    # 1, 2, ..., 9: mean 5, sd 2.7386. Nine seeds here and there: 3 sd sqrt(1/9 + 1/9) = 3.873. The interval of the
-    # mean is 5 -+ 2.306 x 2.7386 / 3 = 5 -+ 2.105, so 3.873 - 2.105 = 1.768 from it is open at the latest, and
-    # beyond 3.873 + 2.105 = 5.978 from it is not as published.
-    samples = _flat(A=[float(i) for i in range(1, 10)])
-    for published, verdict in (
+@pytest.mark.parametrize(
+    ("published", "expected"),
+    [
         *[(5.0, ShapeVerdict.APPEARS), (6.0, ShapeVerdict.APPEARS), (3.2, ShapeVerdict.UNDECIDED)],
         *[(6.8, ShapeVerdict.UNDECIDED), (12.0, ShapeVerdict.DOES_NOT_APPEAR)],
-    ):
-        found = _judge(samples, as_published={"of": "A", "means": {1: published}, "seeds": 9})
-        assert found.verdict is verdict, published
+    ],
+)
+def test_a_mean_is_as_published_within_three_standard_errors_of_both_means(
+    published: float, expected: ShapeVerdict
+) -> None:
+    # 1, 2, ..., 9: mean 5, sd 2.7386. Nine seeds here and there: 3 sd sqrt(1/9 + 1/9) = 3.873. The interval
+    # of the mean is 5 -+ 2.306 x 2.7386 / 3 = 5 -+ 2.105, so 3.873 - 2.105 = 1.768 from it is open at the
+    # latest, and beyond 3.873 + 2.105 = 5.978 from it is not as published.
+    samples = _flat(A=[float(i) for i in range(1, 10)])
+    found = _judge(samples, as_published={"of": "A", "means": {1: published}, "seeds": 9})
+    assert found.verdict is expected
 
 
 def _judge_with(ours: Samples, **alternatives: Samples) -> JudgedCheck:

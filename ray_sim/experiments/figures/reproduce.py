@@ -31,7 +31,7 @@ TIMING = "timing."
 """Beginning of the metrics that are wall-clock figures, from timing.json."""
 
 PACKING = "packing."
-"""Beginning of the metrics that are percentages of a packing curve, such as ``packing.alloc.100`` at load 100."""
+"""Beginning of the percentages of a packing curve, such as ``packing.alloc.100`` at load 100."""
 
 
 def figure_samples(cells: Sequence[Cell], xs: Sequence[X], metric: str, store: ResultStore) -> Samples:
@@ -44,7 +44,8 @@ def figure_samples(cells: Sequence[Cell], xs: Sequence[X], metric: str, store: R
     values: dict[tuple[str, X], dict[int | None, float]] = {}
     known: set[str] = set()
     nulls: set[str] = set()
-    read = cache(partial(_entries, store, HashedInputs(), metric.partition(".")[0]))  # once for all its loads
+    # Once for all loads of a run.
+    read = cache(partial(_entries, store, HashedInputs(), metric.partition(".")[0]))
     for cell in cells:
         content_hash = cell.configuration.entry.content_hash
         if not store.has(content_hash):
@@ -73,7 +74,7 @@ def _metric_at(cell: Cell, metric: str) -> str:
 
 
 def _entries(store: ResultStore, inputs: HashedInputs, group: str, content_hash: str) -> dict[str, object]:
-    """Entries of the summary by metric, with nulls; of timing.json or the packing curve if `group` names it."""
+    """Entries of the summary by metric, with nulls; or of timing.json or the packing curve, by `group`."""
     directory = store.run_directory(content_hash)
     if f"{group}." == TIMING:
         return flat_entries(group, read_timing(directory))

@@ -206,7 +206,7 @@ def test_a_figure_without_its_data_has_no_runs(tmp_path: Path) -> None:
             {**CHECK, "because": "so it is"},
             "must name another check, whose verdict tells; got 'so it is'",
         ),
-        ({}, {"name": "a"}, "expected one of order, ratio,"),
+        ({}, {"name": "a"}, "expected one of order, beats,"),
         ({}, {**CHECK, "range": {"of": "LAS", "between": [0, 1]}}, "found order and range"),
         ({}, {"name": "a", "order": ["LAS"]}, "shape[0].order.best_first"),
         (
