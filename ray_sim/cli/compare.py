@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from ray_sim.cli.console import print_json, print_rows, print_table, print_text, progress
+from ray_sim.cli.console import print_json, print_page_table, print_rows, print_text, progress
 from ray_sim.cli.options import Json
-from ray_sim.model.readable import number
 
 if TYPE_CHECKING:
     from ray_sim.experiments.compare import ComparisonReport, Group
     from ray_sim.reports.across import Scale
-    from ray_sim.reports.breakdown import Breakdown, ClassRatio, JobComparison
+    from ray_sim.reports.breakdown import Breakdown, JobComparison
 
 
 def compare(
@@ -86,7 +85,7 @@ def _print(report: ComparisonReport) -> None:
     sign = "lower" if report.lower_is_better else "higher"
     sys.stdout.write(f"{report.metric} ({sign} is better), 95 % intervals, p after Holm\n")
     for group in report.groups:
-        _print_group(group, report.scale, sign)
+        _print_group(group, report.metric, report.scale)
     sys.stdout.write("\n")
     print_text(LEGEND)
     if (cover := report.cover) is not None:
@@ -108,46 +107,22 @@ def _print(report: ComparisonReport) -> None:
         sys.stdout.write(f"\nruns of different versions: {'; '.join(report.differing_versions)}\n")
 
 
-def _print_group(group: Group, scale: Scale | None, sign: str) -> None:
-    from ray_sim.reports.statistics import bracketed
+def _print_group(group: Group, metric: str, scale: Scale | None) -> None:
+    from ray_sim.reports.small_tables import bounds_table, comparison_table
 
-    comparison = group.comparison
-    rows: list[Sequence[object]] = [
-        (comparison.baseline, comparison.baseline_runs, comparison.baseline_mean, *["-"] * 5, "baseline")
-    ]
-    rows += [
-        (
-            each.policy,
-            each.pairs,
-            each.mean,
-            _signed(each.difference) + bracketed(each.interval, each.pairs),
-            _signed(each.relative_percent) + bracketed(each.relative_interval, each.pairs),
-            each.effect_size,
-            each.superiority,
-            each.p_holm,
-            f"{each.verdict}" + ("" if each.seeds_needed is None else f": {each.seeds_needed} needed"),
-        )
-        for each in comparison.policies
-    ]
-    compared = "policy" if scale is None else str(scale.across)
-    columns = [compared, "seeds", "mean", "difference", "in %", "d_z", "wins", "p", "verdict"]
-    if scale is not None and scale.numeric:
-        rows = [(row[0], scale.xs[str(row[0])], *row[1:]) for row in rows]
-        columns.insert(1, scale.title)
+    table = comparison_table(group.comparison, scale)
     sys.stdout.write("\n")
-    print_table(columns, rows, ", ".join(filter(None, (group.workload, group.cluster, group.setting))))
-    for note in comparison.notes:
+    print_page_table(table, ", ".join(filter(None, (group.workload, group.cluster, group.setting))))
+    for note in group.comparison.notes:
         print_text(note, indent="  ")
     if group.bounds:
-        side = "lower" if sign == "lower" else "upper"
-        bounds = [(each.policy, each.runs, each.bound, each.gap, each.largest) for each in group.bounds]
         sys.stdout.write("\n")
-        title = "bounds that hold for every schedule of the same jobs"
-        print_table([compared, "runs", f"{side} bound", "gap", "largest bound"], bounds, title)
+        bounds = bounds_table(group.bounds, metric, table.columns[0])
+        print_page_table(bounds, "bounds that hold for every schedule of the same jobs")
     for each in group.breakdowns:
-        _print_breakdown(each, comparison.baseline)
+        _print_breakdown(each, group.comparison.baseline)
     if group.jobs:
-        _print_jobs(group.jobs, comparison.baseline)
+        _print_jobs(group.jobs, group.comparison.baseline)
 
 
 MOST_CLASSES = 20
@@ -155,56 +130,25 @@ MOST_CLASSES = 20
 
 
 def _print_breakdown(breakdown: Breakdown, baseline: str) -> None:
-    from ray_sim.reports.statistics import bracketed
+    from ray_sim.reports.small_tables import breakdown_table
 
     by_jobs = sorted(breakdown.classes, key=lambda each: -each.jobs)
     left_out = by_jobs[MOST_CLASSES:]
-    rows = [
-        (
-            each.label,
-            each.jobs,
-            each.mean_jct_s,
-            each.baseline_mean_jct_s,
-            number(each.ratio) + bracketed(each.interval, each.pairs),
-            _ahead(each, breakdown.policy, baseline),
-        )
-        for each in breakdown.classes
-        if each not in left_out
-    ]
-    columns = [breakdown.by.heading, "jobs", "mean JCT s", "baseline's", "ratio", "ahead"]
+    shown = tuple(each for each in breakdown.classes if each not in left_out)
+    title = f"by {breakdown.by}: {breakdown.policy} over {baseline}"
     sys.stdout.write("\n")
-    print_table(columns, rows, f"by {breakdown.by}: {breakdown.policy} over {baseline}")
+    print_page_table(breakdown_table(replace(breakdown, classes=shown), baseline), title)
     if left_out:
         sys.stdout.write(f"  {len(left_out):,} more with fewer jobs: --json has all\n")
     if breakdown.left_out:
         sys.stdout.write(f"  {breakdown.left_out:,} jobs completed under one of the two only: left out\n")
 
 
-def _ahead(each: ClassRatio, policy: str, baseline: str) -> str:
-    """Policy with the lower mean JCT, if the interval excludes 1."""
-    if each.interval is None or each.interval.low <= 1 <= each.interval.high:
-        return "-"
-    return policy if each.interval.high < 1 else baseline
-
-
 def _print_jobs(jobs: JobComparison, baseline: str) -> None:
+    from ray_sim.reports.small_tables import changes_table, job_facts
+
     sys.stdout.write(f"\njob by job: {jobs.policy} against {baseline}\n")
-    print_rows(
-        [
-            ("jobs completed under both", jobs.jobs),
-            ("under one of the two only", jobs.left_out),
-            ("faster", jobs.faster),
-            ("slower", jobs.slower),
-            ("the same", jobs.same),
-            ("mean difference s", jobs.mean_difference_s),
-            ("median difference s", jobs.median_difference_s),
-        ]
-    )
+    print_rows(job_facts(jobs))
     for title, changes in (("most faster", jobs.most_faster), ("most slower", jobs.most_slower)):
         if changes:
-            rows = [(each.job_id, each.jct_s, each.baseline_jct_s) for each in changes]
-            print_table(["job_id", "JCT s", "baseline's"], rows, title)
-
-
-def _signed(value: float | None) -> str:
-    return ("+" if value is not None and value > 0 else "") + number(value)
+            print_page_table(changes_table(changes), title)

@@ -143,9 +143,16 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
     with one value stand in a line below it; if it is too wide without them, it is printed as records.
     Elsewhere, as in a pipe, a row is a line.
     """
-    cells, width = list(rows), terminal_width()
-    texts = [[shown(number(cell)) for cell in row] for row in cells]
+    cells = list(rows)
     numeric = [any(isinstance(row[i], int | float) for row in cells) for i in range(len(columns))]
+    _print_columns(columns, [[number(cell) for cell in row] for row in cells], numeric, title)
+
+
+def _print_columns(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool], title: str | None
+) -> None:
+    """Print a table of texts; see `print_table`."""
+    width, texts = terminal_width(), [[shown(cell) for cell in row] for row in rows]
     table = [TextColumn(shown(name), [row[i] for row in texts], numeric[i]) for i, name in enumerate(columns)]
 
     def fits(part: Sequence[TextColumn]) -> bool:
@@ -188,9 +195,10 @@ def _write_columns(table: Sequence[TextColumn], widths: Sequence[int]) -> None:
     Console(markup=False, highlight=False, width=table_width(widths)).print(drawn)
 
 
-def print_page_table(table: Table) -> None:
+def print_page_table(table: Table, title: str | None = None) -> None:
     """Print a table of a page, without its note."""
-    print_table(table.columns, [[cell.text for cell in row] for row in table.rows])
+    numeric = [any(row[i].is_number for row in table.rows) for i in range(len(table.columns))]
+    _print_columns(table.columns, [[cell.text for cell in row] for row in table.rows], numeric, title)
 
 
 def print_line(cells: Sequence[str], widths: Sequence[int]) -> None:
@@ -208,8 +216,9 @@ def print_line(cells: Sequence[str], widths: Sequence[int]) -> None:
 
 def print_frame(frame: pl.DataFrame, columns: Mapping[str, str], title: str | None = None) -> None:
     """Print columns of a frame under the given headings; columns that the frame lacks are left out."""
-    shown = {name: heading for name, heading in columns.items() if name in frame.columns}
-    print_table(list(shown.values()), frame.select(list(shown)).iter_rows(), title)
+    from ray_sim.reports.page import frame_table
+
+    print_page_table(frame_table(frame, columns), title)
 
 
 def print_sweep(report: SweepReport) -> None:

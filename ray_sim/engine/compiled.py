@@ -82,7 +82,7 @@ def new_engine(world: World, order: Order, streams: Streams | None = None) -> En
     """The loop's state before the first instant."""
     scoring, state = scoring_of(world, QUEUE_RULES[order.placement]), placement_state(streams)
     arrays, n_jobs = world.arrays, len(world.table)
-    n_parts = len(arrays.part_ptr) - 1
+    n_parts = len(arrays.part_class_ptr) - 1
     jobs_in = np.bincount(arrays.job_part[arrays.job_part >= 0], minlength=n_parts)
     return Engine(
         clock=np.array([-1, 0, 0, 0]),

@@ -94,7 +94,7 @@ class JobQueue:
         self._queue = self._serving.queue
         self._scores = self._serving.scratch.scores
         self._rejected = NO_JOBS
-        self._to_serve = np.zeros(len(self._arrays.part_ptr) - 1, dtype=np.bool_)
+        self._to_serve = np.zeros(len(self._arrays.pool_ptr) - 1, dtype=np.bool_)
         self._refused = np.empty(len(world.table), dtype=np.int64)
         self._books = handle(QueueBooks(self._serving, self._to_serve, self._verdict, self._refused))
 
@@ -191,7 +191,7 @@ class JobQueue:
         for p in np.flatnonzero(self._to_serve).tolist():
             mine = np.ascontiguousarray(running[arrays.job_part[running] == p])
             if self._scores is not None:
-                begin_scores(self._rule, arrays, view.placements._pool, mine, self._scores)
+                begin_scores(self._rule, arrays, view.placements._pool, mine, len(mine), self._scores)
             serve_all(
                 p,
                 self._rule,

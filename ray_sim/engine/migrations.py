@@ -33,7 +33,7 @@ _WHOLE_JOB = 2**20
 def kinds_of_servers(cluster: Cluster, arrays: WorldArrays) -> IntArray:
     """(S,) the same number for servers of the same capacity, speed and pools."""
     pools = arrays.server_part.copy()
-    for q in range(len(arrays.part_ptr) - 1, len(arrays.pool_ptr) - 1):  # those that are no partition
+    for q in range(len(arrays.part_class_ptr) - 1, len(arrays.pool_ptr) - 1):  # those that are no partition
         member = np.isin(
             np.arange(len(pools)), arrays.pool_servers[arrays.pool_ptr[q] : arrays.pool_ptr[q + 1]]
         )

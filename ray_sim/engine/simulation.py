@@ -112,7 +112,7 @@ class Simulation:
             raise InvalidScenarioError(
                 f"policy {self._name} plans up to a horizon: give it, e.g. -w horizon_s=72000"
             )
-        if not policy.respects_types and len(world.arrays.pool_ptr) > len(world.arrays.part_ptr):
+        if not policy.respects_types and len(world.arrays.pool_ptr) > len(world.arrays.part_class_ptr):
             raise InvalidScenarioError(
                 f"policy {self._name} plans on all servers of a partition, but some jobs accept certain GPU "
                 "types only; set gpu_types=ignore, or take another policy"

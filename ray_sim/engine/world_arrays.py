@@ -46,10 +46,10 @@ def build_world_arrays(
     server_part, job_part = _partitions(table, cluster, partition)
     n_parts = int(server_part.max()) + 1
     n, roles, resources = demand.shape
-    part_ptr = _pointers(server_part, n_parts)
-    part_servers = np.argsort(server_part, kind="stable").astype(np.int64)
+    servers = np.argsort(server_part, kind="stable").astype(np.int64)
+    parts = np.split(servers, _pointers(server_part, n_parts)[1:-1])
     gpus = demand[:, :, cluster.resources.index("gpu")]
-    pools = server_pools(table, cluster, np.split(part_servers, part_ptr[1:-1]), job_part, gang, gpus)
+    pools = server_pools(table, cluster, parts, job_part, gang, gpus)
     # Kernels are compiled for writable arrays; those of a table may be read-only (out of Ray's store).
     capacity = np.array(cluster.capacity)
     largest = cluster.capacity.max(axis=0).astype(np.float64)
@@ -58,8 +58,6 @@ def build_world_arrays(
         empty=np.hstack([capacity, _devices(capacity)]) if devices else capacity,
         speed=np.array(cluster.speed),
         weight=np.divide(1.0, largest, out=np.zeros_like(largest), where=largest > 0),
-        part_ptr=part_ptr,
-        part_servers=part_servers,
         server_part=server_part,
         job_part=job_part,
         submit=np.array(table.submit_us),

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ray_sim.agents.agent import QueueAgent as QueueAgent
     from ray_sim.environments.episodes import Episode as Episode
     from ray_sim.environments.episodes import scenario_episodes as scenario_episodes
+    from ray_sim.environments.evaluation import Evaluation as Evaluation
+    from ray_sim.environments.evaluation import evaluate as evaluate
     from ray_sim.environments.placement import PlacementEnv as PlacementEnv
     from ray_sim.environments.queue import QueueEnv as QueueEnv
     from ray_sim.environments.rewards import Interval as Interval

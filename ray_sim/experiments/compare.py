@@ -38,8 +38,8 @@ from ray_sim.reports.compare import (
     lower_is_better,
     no_value,
 )
-from ray_sim.reports.notebook_tables import breakdown_table, comparison_table, job_facts, page_table_html
 from ray_sim.reports.policy_bounds import PolicyBound, policy_bounds
+from ray_sim.reports.small_tables import breakdown_table, comparison_table, job_facts, page_table_html
 from ray_sim.reports.statistics import Cover, shortfall
 from ray_sim.reports.tables import KEYS
 from workloads.progress import Progress, silent
@@ -65,7 +65,7 @@ class Group:
         baseline = self.comparison.baseline
         tables = [page_table_html(place, comparison_table(self.comparison))]
         tables += [
-            page_table_html(f"by {each.by}: {each.policy} over {baseline}", breakdown_table(each))
+            page_table_html(f"by {each.by}: {each.policy} over {baseline}", breakdown_table(each, baseline))
             for each in self.breakdowns
         ]
         if self.jobs is not None:
@@ -157,7 +157,8 @@ def compare_results(
     if runs and metric not in known:
         raise no_value(metric, known)
     if runs and baseline is not None:
-        baseline = find_baseline(baseline, {run.entry.policy for run in runs})
+        others = {run.entry.labelled: run.entry.policy for run in runs if run.entry.labelled}
+        baseline = find_baseline(baseline, sorted({run.entry.policy for run in runs}), others)
     numbers = itertools.count(1)
 
     def read() -> None:
@@ -193,10 +194,17 @@ def cover_of(groups: Iterable[Group]) -> Cover | None:
 
 
 def _turned(run: FoundRun, across: Across) -> FoundRun:
-    """The run with the value of the axis as its policy, and the policy in its setting."""
-    (workload, cluster, setting), line, value = turned(run.entry.place, run.entry.policy, across)
+    """The run with the value of the axis as its policy, and the policy in its setting.
+
+    Across parameters the label of a policy is another name of their value.
+    """
+    policy, labelled = run.entry.policy, None
+    if across is Across.PARAMS and run.entry.labelled:
+        policy, labelled = run.entry.labelled, policy
+    (workload, cluster, setting), line, value = turned(run.entry.place, policy, across)
     setting = ", ".join(filter(None, [setting, line]))
-    entry = replace(run.entry, workload=workload, cluster=cluster, setting=setting, policy=value)
+    entry = replace(run.entry, workload=workload, cluster=cluster, setting=setting)
+    entry = replace(entry, policy=value, labelled=labelled)
     (workload, cluster, setting), line, value = turned(run.place, run.policy, across)
     setting = f"{setting}, {line}"
     return replace(run, entry=entry, workload=workload, cluster=cluster, setting=setting, policy=value)

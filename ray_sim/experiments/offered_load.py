@@ -169,7 +169,7 @@ def _partition_load(world: World, part: int, period_us: int, rigid: bool) -> Par
     members = arrays.job_part == part
     never = never_fits(world)
     fit = np.flatnonzero(members & ~never)
-    servers = arrays.part_servers[arrays.part_ptr[part] : arrays.part_ptr[part + 1]]
+    servers = arrays.pool_servers[arrays.pool_ptr[part] : arrays.pool_ptr[part + 1]]
     rate = (arrays.capacity * arrays.speed[:, None]).astype(np.float64)
     work_us, span_us = table.work_us[fit].astype(np.float64), int(table.submit_us[-1])
     rest_us = (span_us - table.submit_us[fit]) * _slowest(world, fit, servers)

@@ -24,8 +24,8 @@ from ray_sim.experiments.tracking.experiment import Logged
 from ray_sim.experiments.tracking.log import log_sweep
 from ray_sim.model.errors import RaySimError, RunFailedError
 from ray_sim.reports.compare import completion_notes
-from ray_sim.reports.notebook_tables import means_table, page_table_html, page_table_text
 from ray_sim.reports.page import Table
+from ray_sim.reports.small_tables import means_table, page_table_html, page_table_text
 from ray_sim.reports.tables import first_warnings, place_title, sweep_table
 from workloads.files import refuse_url
 from workloads.sources import Source

@@ -16,7 +16,7 @@ from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.results.stored_runs import other_versions
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import RaySimError
-from ray_sim.model.readable import first_and_others, number
+from ray_sim.model.readable import duration, first_and_others
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.compare import completion_note, paired_by_seed
 from ray_sim.reports.statistics import ROUNDING, ConfidenceInterval, ValueRange, interval_text, mean_interval
@@ -71,10 +71,10 @@ class Ranking:
             return self.remark or ""
         first = self.best[0]
         names = " and ".join(each.policy for each in self.best) + (", equal" if len(self.best) > 1 else "")
-        ends = interval_text(first.interval, first.runs)
+        ends = interval_text(first.interval, first.runs, duration)
         shown = "" if ends == "-" else f" ({ends})"
         common = f" over {self.seeds} common seed{'s' if self.seeds > 1 else ''}" if self.seeds else ""
-        return "; ".join(filter(None, [f"{names}: {number(first.mean_jct_s)} s{shown}{common}", self.remark]))
+        return "; ".join(filter(None, [f"{names}: {duration(first.mean_jct_s)}{shown}{common}", self.remark]))
 
 
 class Standings:

@@ -14,7 +14,7 @@ from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult
-from ray_sim.reports.notebook_tables import means_table, page_table_html, page_table_text
+from ray_sim.reports.small_tables import means_table, page_table_html, page_table_text
 from ray_sim.reports.sweep_report import PlaceData
 from ray_sim.reports.tables import Place, RunRow, run_table, sweep_table
 

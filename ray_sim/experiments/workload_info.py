@@ -17,7 +17,7 @@ from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.html import facts_html
 from ray_sim.model.parameter_blocks import BlockRule, assign, parse_blocks
-from ray_sim.model.readable import bar, sparkline
+from ray_sim.model.readable import bar, duration, sparkline
 from ray_sim.model.streams import Streams
 from workloads.describe import DAY_S, Workload, WorkloadDescription
 from workloads.sources import Source
@@ -141,7 +141,7 @@ class WorkloadInfo:
         most = max(one.jobs for one in bins)
         histogram: Rows = [
             (
-                f"run time {one.from_s:,.0f} .. {one.to_s:,.0f} s",
+                f"run time {duration(one.from_s)} .. {duration(one.to_s)}",
                 f"{bar(one.jobs / most, BAR_WIDTH)} {one.jobs:,}",
             )
             for one in bins

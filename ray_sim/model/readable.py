@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from statistics import fmean
@@ -51,6 +51,16 @@ def duration(seconds: float | None) -> str:
             whole, rest = divmod(round(seconds / small_s), large_s // small_s)
             return f"{whole:,} {large} {rest} {small}" if rest else f"{whole:,} {large}"
     return f"{round(seconds)} s"
+
+
+def in_seconds(key: str) -> bool:
+    """Whether a column, or a dotted key such as ``jct_s.mean``, holds times: a part ends in _s."""
+    return any(part.endswith("_s") for part in key.split("."))
+
+
+def text_of(key: str) -> Callable[[float | None], str]:
+    """Formatter for people of the values of a column or key: `duration` of times, else `number`."""
+    return duration if in_seconds(key) else number
 
 
 DATES_S = 10**9, 2 * 10**9

@@ -10,11 +10,11 @@ from ray_sim.experiments.axis import sweep_scale
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep_results import SweepResults
 from ray_sim.model.errors import InvalidInputError
-from ray_sim.model.readable import time_unit
+from ray_sim.model.readable import in_seconds, time_unit
 from ray_sim.plots.sources import Results, axes_of, draw_names, opened, runs_data, summaries
 from ray_sim.reports.across import axis_lines, axis_of, line_curves
 from ray_sim.reports.box_plots import draw_boxes, policy_patches
-from ray_sim.reports.compare import JCT, in_seconds, no_value
+from ray_sim.reports.compare import JCT, no_value
 from ray_sim.reports.curves import draw_curves
 from ray_sim.reports.plots import colour, draw_cdf, literal_text
 from ray_sim.reports.statistics import mean_interval, metric_range

@@ -13,8 +13,8 @@ from enum import StrEnum
 import polars as pl
 
 from ray_sim.model.errors import UnknownNameError
-from ray_sim.model.readable import time_unit
-from ray_sim.reports.compare import RUNS_SCHEMA, GroupComparison, compare_policies, in_seconds
+from ray_sim.model.readable import in_seconds, time_unit
+from ray_sim.reports.compare import RUNS_SCHEMA, GroupComparison, compare_policies
 from ray_sim.reports.curves import Axis, Curves, Point, curves_svg
 from ray_sim.reports.findings import PlaceComparison
 from ray_sim.reports.page import Picture, Section, Table

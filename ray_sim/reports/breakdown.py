@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 import polars as pl
 
-from ray_sim.model.readable import number
+from ray_sim.model.readable import text_of
 from ray_sim.model.result import JobStatus
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.reports.compare import paired_rows
@@ -33,7 +33,7 @@ class By(StrEnum):
     @property
     def heading(self) -> str:
         """Heading of the column of class labels."""
-        return {"size": "GPUs", "load": "jobs in system", "duration": "run time s"}.get(self, str(self))
+        return {"size": "GPUs", "load": "jobs in system", "duration": "run time"}.get(self, str(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +210,9 @@ def quantile_classes(values: pl.Series, parts: int) -> tuple[IntArray, list[str]
     limits = np.quantile(sample, levels, method="inverted_cdf") if len(sample) else levels
     index = np.searchsorted(limits, sample, side="left").astype(np.int64)
     inside = [sample[index == each] for each in range(parts)]
+    text = text_of(values.name)
     return index, [
-        f"{number(float(part.min()))} to {number(float(part.max()))}" if len(part) else "" for part in inside
+        f"{text(float(part.min()))} to {text(float(part.max()))}" if len(part) else "" for part in inside
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
@@ -160,11 +161,6 @@ def lower_is_better(metric: str) -> bool:
     return metric != "utility" and not metric.startswith(_HIGHER_IS_BETTER)
 
 
-def in_seconds(metric: str) -> bool:
-    """Whether a metric, a key of `Summary.flat`, is a time."""
-    return any(part.endswith("_s") for part in metric.split("."))
-
-
 def compare_policies(
     runs: pl.DataFrame, metric: str, baseline: str | None = None, *, lower: bool | None = None
 ) -> GroupComparison:
@@ -207,17 +203,21 @@ def compare_policies(
     )
 
 
-def find_baseline(name: str, policies: Iterable[str]) -> str:
+def find_baseline(name: str, policies: Iterable[str], others: Mapping[str, str] | None = None) -> str:
     """Find the policy with this label, or the only one with this name before its parameters.
+
+    `others` are further names of policies, such as ``sjf(backfill=True)`` of one with a label of its own.
 
     Raises
     ------
     UnknownNameError : no policy matches, or the bare name matches several
     """
-    labels = list(policies)
-    bare = [label.partition("(")[0] for label in labels]
-    accepted = {one: label for one, label in zip(bare, labels, strict=True) if bare.count(one) == 1}
-    accepted |= {label: label for label in labels}
+    labels = {label: label for label in policies}
+    names = {**{other: label for other, label in (others or {}).items() if label in labels}, **labels}
+    bare: dict[str, set[str]] = {}
+    for each, label in names.items():
+        bare.setdefault(re.split(r"[({]", each, maxsplit=1)[0], set()).add(label)
+    accepted = {one: next(iter(found)) for one, found in bare.items() if len(found) == 1} | names
     if name not in accepted:
         raise UnknownNameError("baseline", name, accepted)
     return accepted[name]

@@ -41,20 +41,20 @@ WORKLOAD_COLUMNS = ("wait_s", "priority", "group_id", "num_tasks", *_CPU)
 """Columns of the workload that the comparison reads, beside those of jobs.parquet."""
 
 
-_SHOWN = [f"{side}.{name}" for side in ("real", "simulated") for name in ("mean", "median", "p90", "p99")]
+_SHOWN = [f"{side}_s.{name}" for side in ("real", "simulated") for name in ("mean", "median", "p90", "p99")]
 PART_HEADINGS = {
     "label": "jobs",
     "jobs": "number",
     "groups": "groups",
-    **{name: name.replace(".", " ") for name in _SHOWN},
+    **{name: name.replace("_s.", " ") for name in _SHOWN},
     "correlation": "rank correlation",
     "constant": "constant per priority",
     "difference": "difference",
 }
-"""Headings of the columns of `parts_frame`; delays are in seconds."""
+"""Headings of the columns of `parts_frame`."""
 
 WAITED_HEADINGS = {
-    "longer_than_s": "delay longer than, s",
+    "longer_than_s": "delay longer than",
     "real": "share in the trace",
     "simulated": "share in the simulation",
     "both": "share in both",
@@ -170,7 +170,7 @@ def parts_frame(parts: Iterable[DelayPart]) -> pl.DataFrame:
 
 
 def _row(part: DelayPart) -> dict[str, object]:
-    samples = {"real": asdict(part.real_s), "simulated": asdict(part.simulated_s)}
+    samples = {"real_s": asdict(part.real_s), "simulated_s": asdict(part.simulated_s)}
     flat = {f"{side}.{name}": value for side, sample in samples.items() for name, value in sample.items()}
     ranks = part.ranks
     found = {"correlation": ranks.simulated, "constant": ranks.constant, "difference": ranks.difference}
@@ -253,7 +253,7 @@ def _over_time(jobs: pl.DataFrame) -> tuple[IntArray, list[str]]:
 
 
 NOTE = (
-    "Delays are in seconds, from submission to first start. Brackets are 95 % bootstrap intervals over "
+    "Delays are from submission to first start. Brackets are 95 % bootstrap intervals over "
     "groups. The constant is the mean real delay of each priority."
 )
 """Note below the tables of delays."""

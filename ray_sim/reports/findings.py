@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from ray_sim.model.readable import duration, number
+from ray_sim.model.readable import duration, text_of
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.compare import (
     JCT,
@@ -19,7 +19,6 @@ from ray_sim.reports.compare import (
     SignificanceVerdict,
     compare_policies,
     default_metric,
-    in_seconds,
     lower_is_better,
 )
 from ray_sim.reports.statistics import ROUNDING, interval_text, mean_interval, metric_range
@@ -51,9 +50,9 @@ class PlaceComparison:
         return "mean JCT" if self.metric == JCT else self.metric
 
     @property
-    def text(self) -> Callable[[float], str]:
+    def text(self) -> Callable[[float | None], str]:
         """Formatter of values of the metric."""
-        return duration if in_seconds(self.metric) else number
+        return text_of(self.metric)
 
     def interval(self, policy: str) -> str:
         """95 % interval of a policy's mean, or why there is none."""

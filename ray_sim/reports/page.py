@@ -11,7 +11,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ray_sim.model.readable import constant_columns, duration, number
+from ray_sim.model.readable import constant_columns, number, text_of
 from ray_sim.model.text import shown
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.plots import thin_steps
@@ -118,19 +118,16 @@ def frame_table(
     headings: Mapping[str, str],
     best: Callable[[pl.Series], float | None] = lambda _: None,
     note: str = "",
-    durations: Collection[str] = (),
 ) -> Table:
-    """Table of a frame: one row per row of the frame, columns in the order of `headings`.
+    """Table of a frame: one row per row of the frame, columns in the order of `headings`, cells by `text_of`.
 
     Parameters
     ----------
     headings : heading by column name; names that the frame lacks are skipped
-    durations : names of columns in seconds, shown as days, hours, minutes and seconds
     best : function from a column to its best value, None to mark no cell; every cell equal to it is marked
     """
     present = [name for name in headings if name in frame.columns]
-    texts = {name: duration if name in durations else number for name in present}
-    columns = [_cells(frame[name], best(frame[name]), texts[name]) for name in present]
+    columns = [_cells(frame[name], best(frame[name]), text_of(name)) for name in present]
     return Table(tuple(headings[name] for name in present), tuple(zip(*columns, strict=True)), note)
 
 

@@ -60,10 +60,6 @@ _SLOWEST = {
     "restarts": "restarts",
 }
 
-_DURATIONS = frozenset(
-    {"jct_s.mean", "jct_s.median", "jct_s.p90", "queue_s.mean", "jct_s", "queue_s", "run_s"}
-)
-
 
 def run_page(
     title: str,
@@ -86,7 +82,7 @@ def run_page(
     times = Picture(jct_cdf_svg({"": completed_jct_s(result.jobs)}, "jct"), "Job completion times")
     by_size = frame_table(
         jct_by_size(result.jobs), {"gpus": "GPUs, up to", **_JCT},
-        note="Times are over completed jobs.", durations=_DURATIONS,
+        note="Times are over completed jobs.",
     )  # fmt: skip
     return Page(
         title,
@@ -112,7 +108,7 @@ def _by_owner(jobs: pl.DataFrame, column: str, name: str) -> tuple[Section, ...]
         return ()
     hidden = len(by_owner) - MOST_OWNERS
     note = f"{hidden} more with fewer jobs are left out." if hidden > 0 else ""
-    table = frame_table(by_owner.head(MOST_OWNERS), {column: column, **_JCT}, note=note, durations=_DURATIONS)
+    table = frame_table(by_owner.head(MOST_OWNERS), {column: column, **_JCT}, note=note)
     return (Section(f"Completion times by {name}", tables=(table,)),)
 
 
@@ -127,7 +123,7 @@ def _slowest(jobs: pl.DataFrame, explainer: RunExplainer | None) -> Table:
     )
     headings = {key: text for key, text in _SLOWEST.items() if slowest[key].count()}
     note = "Submissions count from the first of the run."
-    return frame_table(slowest, headings, note=note, durations=_DURATIONS)
+    return frame_table(slowest, headings, note=note)
 
 
 def slowest_jobs(jobs: pl.DataFrame, count: int) -> pl.DataFrame:

@@ -1,7 +1,7 @@
 """Report of a sweep: policies side by side for each workload, cluster and setting.
 
-`ray_sim.experiments.report` fills a table by `CONFIGURATIONS_SCHEMA` and writes the page from stored results;
-`notebook_tables` shows durations by `DURATIONS`. Titles and order of the sections are free to change:
+`ray_sim.experiments.report` fills a table by `CONFIGURATIONS_SCHEMA` and writes the page from stored results.
+Titles and order of the sections are free to change:
 docs/reports.md describes them.
 """
 
@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from ray_sim.model.readable import in_seconds
 from ray_sim.model.result import JobStatus
 from ray_sim.model.text import shown
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.charts import JOB_COLUMNS, box_chart, interval_chart, jct_chart
-from ray_sim.reports.compare import PolicyComparison, in_seconds
+from ray_sim.reports.compare import PolicyComparison
 from ray_sim.reports.findings import PlaceComparison, certificate_text, findings, percent_text
 from ray_sim.reports.page import (
     MOST_POINTS,
@@ -80,12 +81,6 @@ class PlaceData:
 
 Places = Iterable[tuple[Place, PlaceData]]
 """Results by place, read one after the other, so that memory holds those of one place."""
-
-DURATIONS = (
-    *("jct_s.mean", "jct_s.median", "jct_s.p90", "jct_s.p99", "queue_s.mean"),
-    *("makespan_s", "certificate.bound_s"),
-)
-"""Columns in seconds that tables show in the largest unit that fits, such as 2.4 h."""
 
 CONFIGURATIONS_SCHEMA = {
     **dict.fromkeys(KEYS, pl.String()),
@@ -154,14 +149,12 @@ def _place(
 ) -> Section:
     here = means.filter(workload=place[0], cluster=place[1], setting=place[2])
     runs = [row for row in rows if row.place == place]
-    headings = {name: text.removesuffix(" s") for name, text in sweep_headings(here).items()}
     ranked = _same_seeds(runs)
     table = without_constants(
         frame_table(
             here,
-            {"policy": "policy", **headings},
+            {"policy": "policy", **sweep_headings(here)},
             best_value if ranked else lambda _: None,
-            durations=DURATIONS,
             note="Means over seeds. The best of a column is marked where policies differ."
             if ranked
             else "Means over each policy's own seeds, which differ: no best is marked.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.command_line import python
@@ -69,3 +70,37 @@ def test_rules_and_curves_are_on_the_jobs_of_the_examples(
     learned.write_text("4000 1.5\n8000 1.25\n", encoding="utf-8")
     curves.main(learned, learned, measured, picture)
     assert "<svg" in picture.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_a_rule_of_four_numbers_learns(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("gymnasium", reason="gymnasium is not installed")
+    from ray_sim.environments import QueueEnv, evaluate
+
+    example = importlib.import_module("train_rule")
+    weights = example.train(seeds=16, rounds=4, rules=10, draws=8, kept=3)
+    ratios = [float(each) for each in capsys.readouterr().out.rpartition(":")[2].split()]
+    assert len(ratios) == 4
+    assert ratios[-1] < ratios[0]
+    other_jobs = QueueEnv(seeds=range(1000, 1010), **example.OPTIONS)
+    found = evaluate(example.rule(weights), other_jobs, example.oldest_that_fits)
+    interval = found.baselines["oldest_that_fits"].interval
+    assert interval is not None
+    assert interval.high < 0
+
+
+def test_the_rule_waits_for_a_shorter_job_without_room() -> None:
+    # Run times of 10,000 and 1,000 s after waits of 10,000 s. Where the second has no room, the first is
+    # longer by 1 in log10 and scores 0.5 - 1; where both have room, both score 0.5.
+    example = importlib.import_module("train_rule")
+    seen = {
+        "tasks": np.array([1.0, 8.0, 0.0]),
+        "duration_s": np.array([4.0, 3.0, 0.0]),
+        "waited_s": np.array([4.0, 4.0, 0.0]),
+        "action_mask": np.array([1, 0, 0, 1]),
+    }
+    np.testing.assert_allclose(example.features(seen)[:2], [[1, 0, 0, 1], [1, -1, 0, 0]])
+    act = example.rule(np.array([0.5, 0.0, 0.0, -1.0]))
+    assert act(seen) == 3
+    assert act(seen | {"action_mask": np.array([1, 0, 0, 0])}) == 0  # it may not wait
+    assert act(seen | {"action_mask": np.array([1, 1, 0, 1])}) == 0

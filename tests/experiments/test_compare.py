@@ -21,6 +21,7 @@ from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.result import RunResult
 from tests.command_line import answer
 from tests.results_by_hand import three_jobs
+from tests.stored_sweeps import numbered, scenarios, store_sweep
 
 WEEK = ["--workload", "week.parquet", "--cluster", "small.yaml"]
 
@@ -303,3 +304,20 @@ def test_other_jobs_other_metrics_and_one_policy_are_refused() -> None:
         compare_in_memory({"fifo": one})
     with pytest.raises(InvalidInputError, match="with 1, 0 runs"):
         compare_in_memory({"fifo": one, "las": []})
+
+
+@pytest.mark.parametrize("name", ["shortest, filled", "sjf", "sjf(backfill=True)"])
+def test_a_baseline_is_named_by_label_by_name_or_by_parameters(name: str, tmp_path: Path) -> None:
+    runs = scenarios(["sjf"], 2, params={"backfill": True}, label="shortest, filled")
+    store_sweep(tmp_path, "labels", numbered([*runs, *scenarios(["fifo"], 2)]))
+    [group] = compare_results([str(tmp_path)], baseline=name).groups
+    assert group.comparison.baseline == "shortest, filled"
+
+
+@pytest.mark.parametrize("name", ["filled", "backfill=True"])
+def test_across_parameters_a_label_names_the_value_of_its_policy(name: str, tmp_path: Path) -> None:
+    runs = scenarios(["sjf"], 2, params={"backfill": True}, label="filled")
+    store_sweep(tmp_path, "labels", numbered([*scenarios(["sjf"], 2), *runs]))
+    [group] = compare_results([str(tmp_path)], across="params", baseline=name).groups
+    assert group.comparison.baseline == "backfill=True"
+    assert [each.policy for each in group.comparison.policies] == ["defaults"]

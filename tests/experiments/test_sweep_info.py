@@ -89,7 +89,7 @@ RANKINGS: dict[str, tuple[Means, str]] = {
     ),
     "by the seeds of the slower sweep": (
         {"fifo": [100, 100, 6, 6], "las": [90, 90, None, None]},
-        f"{LEAST}las: 90 s {SMALL}",
+        f"{LEAST}las: 1 min 30 s {SMALL}",
     ),
     "by the middle of three": (
         {"fifo": [50, 10, 50], "las": [None, 20, 20], "sjf": [15, 30, None]},
@@ -97,12 +97,12 @@ RANKINGS: dict[str, tuple[Means, str]] = {
     ),
     "though the other has the easy seeds": (
         {"fifo": [None, None, 300, 400], "sjf": [6, 7, 310, 410]},
-        f"{LEAST}fifo: 350 s {SMALL}",
+        f"{LEAST}fifo: 5 min 50 s {SMALL}",
     ),
     # Seed 1 of srtf is missing: means of 50, 51.67 and 91 / 3 s.
     "over three common seeds": (
         {"fifo": [20, 30, 40, 90], "srtf": [25, None, 40, 90], "sjf": [10, 1, 80, 1]},
-        f"{LEAST}sjf: 30.33 s (too few seeds) over 3 common seeds",
+        f"{LEAST}sjf: 30 s (too few seeds) over 3 common seeds",
     ),
 }
 
@@ -116,7 +116,7 @@ def test_policies_are_ranked_over_the_seeds_that_all_have_finished(case: str, tm
 def test_five_common_seeds_have_an_interval_above_0(tmp_path: Path) -> None:
     # Mean 113 s, half width 272 s by Student's t: 113 / exp(272 / 113) to 113 exp(272 / 113).
     found = ranking(tmp_path, {"fifo": seeds(15, 15, 15, 15, 505), "las": seeds(*[200] * 5)})
-    assert found == "least mean JCT so far: fifo: 113 s (10.17 to 1,255) over 5 common seeds"
+    assert found == "least mean JCT so far: fifo: 1 min 53 s (10 s to 20 min 55 s) over 5 common seeds"
 
 
 def test_a_run_without_a_completed_job_has_no_mean(tmp_path: Path) -> None:

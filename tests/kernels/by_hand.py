@@ -63,8 +63,6 @@ def world_arrays(
         empty=amounts,
         speed=np.array([1.0] * n_servers if speed is None else speed),
         weight=np.where(largest > 0, 1 / np.maximum(largest, 1), 0.0),
-        part_ptr=part_ptr,
-        part_servers=part_servers,
         pool_ptr=part_ptr,
         pool_servers=part_servers,
         pool_meets=np.eye(n_parts, dtype=np.bool_),

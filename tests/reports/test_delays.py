@@ -157,7 +157,12 @@ def test_no_priority_is_a_class_and_the_rarest_priorities_share_one() -> None:
 def test_a_row_of_a_table_has_each_number_with_its_interval() -> None:
     many = pl.concat([FIVE.with_columns(job_id=pl.col("job_id") + str(copy)) for copy in range(4)])
     [row] = parts_frame([_overall(many)]).to_dicts()
-    assert (row["label"], row["jobs"], row["real.mean"], row["simulated.median"]) == ("all", 20, 30.0, 5.0)
+    assert (row["label"], row["jobs"], row["real_s.mean"], row["simulated_s.median"]) == (
+        "all",
+        20,
+        30.0,
+        5.0,
+    )
     low, high = (
         float(end) for end in row["correlation"].removeprefix("0.87 [").removesuffix("]").split(", ")
     )

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from ray_sim.reports.findings import certificate_text, compare_place, compare_places
-from ray_sim.reports.notebook_tables import means_table
 from ray_sim.reports.page import Chart, Table
+from ray_sim.reports.small_tables import means_table
 from ray_sim.reports.sweep_report import (
     CONFIGURATIONS_SCHEMA,
     PlaceData,

@@ -54,9 +54,9 @@ def test_runs_of_announced_jobs_show_their_welfare_and_what_it_is_of_the_bound()
     assert best_value(table["welfare.welfare"]) == 3.0
     shown = sweep_headings(table)
     assert list(shown.values())[:6] == [
-        *("seeds", "welfare", "share of bound", "revenue", "eviction rate", "mean JCT s")
+        *("seeds", "welfare", "share of bound", "revenue", "eviction rate", "mean JCT")
     ]
-    assert not {"median", "p99", "bound s", "gap", "mean queue s"} & set(shown.values())
+    assert not {"median", "p99", "bound", "gap", "mean queue"} & set(shown.values())
 
 
 def test_the_share_of_the_bound_is_that_of_the_means() -> None:

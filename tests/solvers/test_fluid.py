@@ -119,9 +119,9 @@ def backlogs(world: World, policy: PolicyChoice) -> Iterator[tuple[float, float,
     assert not (completed & never_fits(world)).any()
     spans, arrays = History(result).spans, world.arrays
     speed = dict(zip(world.cluster.server_names, world.cluster.speed.tolist(), strict=True))
-    for part in range(len(arrays.part_ptr) - 1):
+    for part in range(len(arrays.part_class_ptr) - 1):
         jobs = np.flatnonzero((arrays.job_part == part) & completed)
-        servers = arrays.part_servers[arrays.part_ptr[part] : arrays.part_ptr[part + 1]]
+        servers = arrays.pool_servers[arrays.pool_ptr[part] : arrays.pool_ptr[part + 1]]
         pool = pool_of(world, servers.tolist())
         submit, length = world.table.submit_us[jobs], world.table.work_us[jobs]
         demand = (world.table.tasks * world.table.demand[:, 0])[jobs].astype(float)

@@ -1,10 +1,9 @@
 """Print the mean completion time in hours of rules and policies, on the jobs that the examples measure."""
 
 import numpy as np
-from evaluation import mean_jct_h
 
 from ray_sim.engine.run import run_world
-from ray_sim.environments import PlacementEnv, QueueEnv
+from ray_sim.environments import PlacementEnv, QueueEnv, evaluate
 from ray_sim.policies.registry import create_policy
 
 POLICIES = {
@@ -19,8 +18,9 @@ def policy_mean_jct_h(episodes, name, params):
 
 
 def print_rules(example, env):
-    print(example, mean_jct_h(env, lambda seen: env.action_space.sample()), "random")
-    print(example, mean_jct_h(env, lambda seen: seen["action_mask"].argmax()), "first valid action")
+    env.action_space.seed(0)
+    print(example, evaluate(lambda seen: env.action_space.sample(), env).mean / 3600, "random")
+    print(example, evaluate(lambda seen: seen["action_mask"].argmax(), env).mean / 3600, "first valid action")
     for name, params in POLICIES[example]:
         label = " ".join([name, *(f"{key}={value}" for key, value in params.items())])
         print(example, policy_mean_jct_h(env.episodes, name, params), label)

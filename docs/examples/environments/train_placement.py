@@ -1,13 +1,12 @@
 """Train PPO of RLlib in ray_sim/Placement-v0; print steps and the mean JCT of other jobs in hours."""
 
 import torch
-from evaluation import mean_jct_h
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaskingTorchRLModule
 from ray.tune import register_env
 
-from ray_sim.environments import FlatObservations, PlacementEnv
+from ray_sim.environments import FlatObservations, PlacementEnv, evaluate
 
 OPTIONS = {"scenario": "placement.yaml", "most_jobs": 1, "scaled": True}
 OPTIONS |= {"reward": "jct", "reward_scale_s": 1e4}
@@ -31,10 +30,10 @@ def train(rounds=40, steps=4000, seeds=64, evaluated=range(100, 120)):
         return algorithm.get_module().forward_inference({"obs": batch})["action_dist_inputs"].argmax().item()
 
     other_jobs = new_env({"seeds": evaluated})
-    print(0, mean_jct_h(other_jobs, act))
+    print(0, evaluate(act, other_jobs).mean / 3600)
     for i in range(1, rounds + 1):
         algorithm.train()
-        print(i * steps, mean_jct_h(other_jobs, act), flush=True)
+        print(i * steps, evaluate(act, other_jobs).mean / 3600, flush=True)
     return algorithm
 
 

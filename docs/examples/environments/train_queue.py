@@ -1,9 +1,8 @@
 """Train MaskablePPO in ray_sim/Queue-v0; print steps and the mean JCT of other jobs in hours."""
 
-from evaluation import mean_jct_h
 from sb3_contrib import MaskablePPO
 
-from ray_sim.environments import QueueEnv
+from ray_sim.environments import QueueEnv, evaluate
 
 OPTIONS = {"scenario": "queue.yaml", "most_jobs": 6, "observe": ("duration_s", "tasks", "free")}
 OPTIONS |= {"scaled": True, "reward_scale_s": 36_000.0}
@@ -16,10 +15,10 @@ def train(rounds=25, steps=4096, seeds=64, evaluated=range(100, 120)):
     def act(seen):
         return learner.predict(seen, action_masks=seen["action_mask"], deterministic=True)[0]
 
-    print(0, mean_jct_h(other_jobs, act))
+    print(0, evaluate(act, other_jobs).mean / 3600)
     for _ in range(rounds):
         learner.learn(steps, reset_num_timesteps=False)
-        print(learner.num_timesteps, mean_jct_h(other_jobs, act), flush=True)
+        print(learner.num_timesteps, evaluate(act, other_jobs).mean / 3600, flush=True)
     return learner
 
 

@@ -52,7 +52,7 @@ def _merged(families: Sequence[Family]) -> Family:
 def partition_servers(world: World) -> list[IntArray]:
     """Servers of each partition."""
     arrays = world.arrays
-    return np.split(arrays.part_servers, arrays.part_ptr[1:-1])
+    return np.split(arrays.pool_servers, arrays.pool_ptr[1:])[: len(arrays.part_class_ptr) - 1]
 
 
 def partition_names(world: World) -> tuple[str, ...] | None:
@@ -65,13 +65,13 @@ def partition_names(world: World) -> tuple[str, ...] | None:
 def families_by_pool(world: World, jobs: IntArray) -> list[list[Family]]:
     """Jobs of each partition, by the pools of their roles; one family where there are no GPU types."""
     arrays, found = world.arrays, []
-    if len(arrays.pool_ptr) == len(arrays.part_ptr):
+    if len(arrays.pool_ptr) == len(arrays.part_class_ptr):
         return [[family] for family in _partitions(world, jobs)]
     pool = arrays.class_pool[arrays.job_class[jobs]]
     member = np.zeros((len(arrays.pool_ptr) - 1, len(arrays.capacity)), dtype=np.bool_)
     number = np.repeat(np.arange(len(member)), np.diff(arrays.pool_ptr))
     member[number, arrays.pool_servers] = True
-    for p in range(len(arrays.part_ptr) - 1):
+    for p in range(len(arrays.part_class_ptr) - 1):
         mine = np.flatnonzero(arrays.job_part[jobs] == p)
         of_roles, which = np.unique(pool[mine], axis=0, return_inverse=True)
         groups = [mine[which.reshape(-1) == i] for i in range(len(of_roles))] or [mine]
@@ -92,7 +92,7 @@ def _partitions(world: World, jobs: IntArray) -> list[Family]:
         Family(
             p, np.flatnonzero(arrays.job_part[jobs] == p), np.tile(arrays.server_part == p, (resources, 1))
         )
-        for p in range(len(arrays.part_ptr) - 1)
+        for p in range(len(arrays.part_class_ptr) - 1)
     ]
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from ray_sim.experiments.capacity.proof import Bound
 from ray_sim.experiments.capacity.request import Mix, PlanRequest, within
 from ray_sim.model.html import facts_html, table_html
-from ray_sim.model.readable import duration, number
-from ray_sim.reports.compare import in_seconds
+from ray_sim.model.readable import number, text_of
 from ray_sim.reports.statistics import (
     ConfidenceInterval,
     bracketed,
@@ -237,7 +236,7 @@ def plan_html(report: PlanReport) -> str:
 def _mean_text(report: PlanReport, point: Point) -> str:
     if not math.isfinite(point.mean):
         return "jobs did not complete"
-    text = duration if in_seconds(report.request.goal.key) else number
+    text = text_of(report.request.goal.key)
     return text(point.mean) + bracketed(point.interval, point.runs, text)
 
 

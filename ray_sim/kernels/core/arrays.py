@@ -67,12 +67,10 @@ class WorldArrays(NamedTuple):
     """(S,) progress of a rigid job, in work per microsecond."""
     weight: F64
     """(R,) 1 / capacity of the largest server, 0 if no server has any."""
-    part_ptr: I64
-    part_servers: I64
-    """Servers of partition p in index order: part_servers[part_ptr[p]:part_ptr[p + 1]]."""
     pool_ptr: I64
     pool_servers: I64
-    """Servers of pool q in index order: pool_servers[pool_ptr[q]:pool_ptr[q + 1]]."""
+    """Servers of pool q in index order: pool_servers[pool_ptr[q]:pool_ptr[q + 1]]; those of partition p are
+    pool p's."""
     pool_meets: Bool
     """(Q, Q) whether two pools share a server."""
     server_part: I64

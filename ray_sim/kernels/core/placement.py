@@ -214,8 +214,8 @@ def measure(arrays: WorldArrays, p: int, free: I64, most: I64) -> None:
     for r in range(most.shape[1]):
         most[0, r] = 0
         most[1, r] = 0
-        for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
-            quanta = free[arrays.part_servers[i], r]
+        for i in range(arrays.pool_ptr[p], arrays.pool_ptr[p + 1]):
+            quanta = free[arrays.pool_servers[i], r]
             if quanta > 0:
                 most[1, r] += quanta
                 most[0, r] = max(most[0, r], quanta)
@@ -328,8 +328,8 @@ def _place_roles(
         return 0 if n == 0 else _rows_of_one(arrays, job, out)
     for role in range(arrays.gang.shape[1]):
         tasks, demand = arrays.gang[job, role], arrays.demand[job, role]
-        for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
-            out.by_role[role, arrays.part_servers[i]] = 0
+        for i in range(arrays.pool_ptr[p], arrays.pool_ptr[p + 1]):
+            out.by_role[role, arrays.pool_servers[i]] = 0
         if tasks == 0:
             continue
         left = free if role == 0 else out.rest
@@ -342,9 +342,9 @@ def _place_roles(
         if n == 0:
             return 0
         if role == 0:
-            for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
+            for i in range(arrays.pool_ptr[p], arrays.pool_ptr[p + 1]):
                 for r in range(free.shape[1]):
-                    out.rest[arrays.part_servers[i], r] = free[arrays.part_servers[i], r]
+                    out.rest[arrays.pool_servers[i], r] = free[arrays.pool_servers[i], r]
         for k in range(n):
             out.by_role[role, out.server[k]] = out.tasks[k]
             for r in range(free.shape[1]):
@@ -367,8 +367,8 @@ def _rows_of_one(arrays: WorldArrays, job: int, out: Scratch) -> int:
 def _rows_by_server(arrays: WorldArrays, p: int, out: Scratch) -> int:
     """Write the rows of ``out.by_role`` in server and role order; return their number."""
     n = 0
-    for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
-        server = arrays.part_servers[i]
+    for i in range(arrays.pool_ptr[p], arrays.pool_ptr[p + 1]):
+        server = arrays.pool_servers[i]
         for role in range(out.by_role.shape[0]):
             if out.by_role[role, server] > 0:
                 out.server[n], out.role[n], out.tasks[n] = server, role, out.by_role[role, server]

@@ -89,7 +89,7 @@ def _block(arrays: WorldArrays, queue: Queue, p: int, job: int, backfill: bool) 
     queue.blocked[mine] = True
     if backfill:
         return
-    untyped = len(arrays.pool_ptr) == len(arrays.part_ptr)
+    untyped = len(arrays.pool_ptr) == len(arrays.part_class_ptr)
     for c in range(arrays.part_class_ptr[p], arrays.part_class_ptr[p + 1]):
         queue.blocked[c] = untyped or queue.blocked[c] or meets(arrays, mine, c)
 

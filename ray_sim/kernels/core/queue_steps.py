@@ -65,7 +65,7 @@ def serve_queue(books: QueueBooks, rule: int, backfill: bool, reject: bool, pool
     for p in range(len(books.to_serve)):
         if books.to_serve[p]:
             copy_matrix(pool.free, serving.idle)
-            begin_scores(rule, serving.arrays, pool, running, serving.scratch.scores)
+            begin_scores(rule, serving.arrays, pool, running, len(running), serving.scratch.scores)
             serve_waiting(p, rule, backfill, reject, True, serving, serving.idle, pool.there)
             books.to_serve[p] = False
     order_changes(serving.changes)

@@ -148,9 +148,8 @@ def _anyone_waits(p: int, engine: Engine) -> bool:
 def _serve_partition(p: int, now: int, order: Order, engine: Engine) -> None:
     """Dispatch a partition: append its changes, and leave `pool.free` unchanged."""
     pool, serving, freed = engine.books.pool, engine.serving, engine.freed[p]
-    calendar = engine.books.calendar
-    jobs = calendar.heap[: calendar.size[0]]
-    begin_scores(order.placement, serving.arrays, pool, jobs, serving.scratch.scores)
+    heap, n_running = engine.books.calendar.heap, engine.books.calendar.size[0]
+    begin_scores(order.placement, serving.arrays, pool, heap, n_running, serving.scratch.scores)
     if order.preemptive:
         lo, n, due_of_key_0 = engine.run_ptr[p], engine.run_size[p], now if order.kind == REMAINING else 0
         serve_all(
@@ -229,6 +228,15 @@ def _happen(now: int, order: Order, engine: Engine, record: Recorder) -> None:
     _arrive(now, order, engine, record)
 
 
+@outlined
+def _reject_refused(now: int, engine: Engine, record: Recorder) -> None:
+    """Reject the jobs for which the queue found no room, in job order."""
+    refused, n = engine.serving.refused, engine.serving.n_refused[0]
+    sort_prefix(refused, n)
+    for job in refused[:n]:
+        reject(now, engine.books, record, job)
+
+
 @kernel
 def _serve(now: int, order: Order, engine: Engine) -> None:
     """Dispatch every partition marked ``to_dispatch``."""
@@ -281,9 +289,8 @@ def replay(
             _change_servers(now, order, engine, record, outages)
         _happen(now, order, engine, record)
         _serve(now, order, engine)
-        sort_prefix(engine.serving.refused, engine.serving.n_refused[0])
-        for job in engine.serving.refused[: engine.serving.n_refused[0]]:
-            reject(now, books, record, job)
+        if engine.serving.n_refused[0] > 0:
+            _reject_refused(now, engine, record)
         if engine.n_moved[0] > 0:
             record_levels(now, engine, record)
         if changes.size[0] > 0:

@@ -83,8 +83,8 @@ def _has_room(arrays: WorldArrays, job: int, state: RoomState) -> bool:
     state.most[: n_few + 1] = -1
     state.most[0] = 0
     p, pools = arrays.job_part[job], arrays.class_pool[arrays.job_class[job]]
-    for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
-        server = arrays.part_servers[i]
+    for i in range(arrays.pool_ptr[p], arrays.pool_ptr[p + 1]):
+        server = arrays.pool_servers[i]
         if not state.there[server]:
             continue
         holds = 0

@@ -150,11 +150,16 @@ def _add_tags(rule: int, arrays: WorldArrays, pool: Pool, job: int, sign: int, s
 
 
 @kernel
-def begin_scores(rule: int, arrays: WorldArrays, pool: Pool, running: I64, scores: Scores | None) -> None:
-    """Begin a dispatch: count the tasks of the ``running`` jobs by tag, if the rule heeds them; O(rows)."""
+def begin_scores(
+    rule: int, arrays: WorldArrays, pool: Pool, running: I64, n_running: int, scores: Scores | None
+) -> None:
+    """Begin a dispatch: count the tasks of the first ``n_running`` jobs by tag, if the rule heeds them.
+
+    O(rows).
+    """
     if scores is not None and rule == GPU_CLUSTERING:
         scores.book.tags[:] = 0
-        for job in running:
+        for job in running[:n_running]:
             _add_tags(rule, arrays, pool, job, 1, scores)
 
 

@@ -59,8 +59,8 @@ def judge_smallest(arrays: WorldArrays, verdict: I64) -> None:
         job = arrays.class_job[c]
         p, pools = arrays.job_part[job], arrays.class_pool[c]
         workers, servers_of_ps, either, both = 0, 0, 0, 0
-        for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
-            server = arrays.part_servers[i]
+        for i in range(arrays.pool_ptr[p], arrays.pool_ptr[p + 1]):
+            server = arrays.pool_servers[i]
             worker = in_pool(arrays, pools[WORKER], server)
             worker = worker and room(arrays.capacity, server, arrays.demand[job, WORKER], 1) == 1
             ps = in_pool(arrays, pools[PARAMETER_SERVER], server)

@@ -24,7 +24,7 @@ def books_of(arrays: WorldArrays, verdict: list[int] | None = None) -> QueueBook
     by_class[arrays.job_class] = [0] * n_jobs if verdict is None else verdict
     return QueueBooks(
         serving=new_serving(arrays, n_jobs * len(arrays.capacity)),
-        to_serve=np.zeros(len(arrays.part_ptr) - 1, np.bool_),
+        to_serve=np.zeros(len(arrays.part_class_ptr) - 1, np.bool_),
         verdict=by_class,
         refused=np.empty(n_jobs, np.int64),
     )

@@ -58,6 +58,6 @@ def _levels(memory_mib: IntArray | None, need_gib: FloatArray, servers: int) -> 
 
 def best_offer(arrays: WorldArrays, servers: BoolArray, offer: IntArray) -> IntArray:
     """(P + 1,) best of what some servers (S,) offer, by partition; -1 without any, and in the last place."""
-    best = np.full(len(arrays.part_ptr), -1)
+    best = np.full(len(arrays.part_class_ptr), -1)
     np.maximum.at(best, arrays.server_part[servers], offer[servers])
     return best

@@ -207,7 +207,7 @@ def _arrays_of_slots(
         demand[:, role, role] = 1
     needs = np.stack([eligible.workers_need, eligible.ps_need], axis=1)
     pools = np.stack([arrays.job_part, arrays.job_part], axis=1)
-    of_class = classes(arrays.job_part, pools, needs, len(arrays.part_ptr) - 1)
+    of_class = classes(arrays.job_part, pools, needs, len(arrays.part_class_ptr) - 1)
     return arrays._replace(
         capacity=capacity,
         empty=capacity,

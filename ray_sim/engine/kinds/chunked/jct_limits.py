@@ -25,11 +25,11 @@ def chunk_limits(world: World, facts: ChunkFacts, jobs: IntArray) -> JctLimits:
     speed_up = None if facts.times.speed_up == 1 else facts.times.speed_up
     facts = facts.at_speed_one
     arrays, job_part = world.arrays, world.arrays.job_part[jobs]
-    n_parts = len(arrays.part_ptr) - 1
+    n_parts = len(arrays.part_class_ptr) - 1
     capacity, flow = np.zeros((n_parts, len(CHUNK_RESOURCES))), np.zeros(n_parts)
     parts, only_b1, no_lp = [], None, None
     for p in np.unique(job_part).tolist():
-        mine, servers = jobs[job_part == p], arrays.part_servers[arrays.part_ptr[p] : arrays.part_ptr[p + 1]]
+        mine, servers = jobs[job_part == p], arrays.pool_servers[arrays.pool_ptr[p] : arrays.pool_ptr[p + 1]]
         workers = np.flatnonzero(arrays.server_part[facts.slots.server] == p)
         cloud = facts.slots.on_demand[workers]
         chunks = _on_slots(world, facts, mine, workers[~cloud])
