@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NAMES = {
     "replay": "jobs per CPU second in the engine, and relative to a bare loop",
+    "packing": "a million jobs of GPU types, and pods placed by fragments",
     "loop": "policies in Python and elastic jobs; the week as whole commands",
     "startup": "wall time of whole commands: --help, and a run of a week",
     "environment": "placements, resets and a vector of environments of gymnasium",

@@ -68,6 +68,10 @@ def policies(
                     "GPU types of jobs",
                     "respected" if chosen.gpu_types else "refused: set -w gpu_types=ignore",
                 ),
+                (
+                    "shares of a GPU",
+                    "on devices" if chosen.gpu_shares else "refused or pooled: set -w gpu_shares=pooled",
+                ),
             ]
         )
         print_table(

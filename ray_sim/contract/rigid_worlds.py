@@ -28,6 +28,9 @@ SLOT_S = 60.0
 TYPED = "jobs that accept certain GPU types only"
 """Name of the edge case that policies may refuse, see `Policy.respects_types`."""
 
+SHARED = "jobs that ask for a share of a GPU"
+"""Name of the edge case that policies may refuse, see `Policy.respects_shares`."""
+
 FIRST_FAILS = Availability(
     time_us=np.array([0, 90, 130]) * US_PER_S,
     server=np.zeros(3, dtype=np.int64),
@@ -135,7 +138,15 @@ def edge_cases() -> dict[str, World]:
     stranded = [(0.0, 1, 10.0, "a"), (0.0, 1, 10.0, "nowhere"), (1.0, 1, 10.0, "a")]
     worlds["a vc without servers"] = build_world(job_table(stranded), servers, partition="vc", params=params)
     worlds[TYPED] = with_types(busy_world(20))
+    worlds[SHARED] = with_shares(busy_world(20))
     return worlds
+
+
+def with_shares(world: World) -> World:
+    """The same world with tasks of 0.3 to 1 GPU, so that servers have room in sum and on no device."""
+    milli = np.array([300, 600, 1000, 500, 800])[np.arange(len(world.table)) % 5]
+    table = replace(world.table, demand=milli[:, None], num_gpus=world.table.tasks * milli / 1000)
+    return build_world(table, world.cluster, partition=world.partition, params=world.params)
 
 
 def with_types(world: World) -> World:

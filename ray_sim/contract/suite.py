@@ -13,7 +13,7 @@ from ray_sim.contract.blindness import blind_to_columns, blind_to_run_times, bli
 from ray_sim.contract.elastic_worlds import busy_elastic
 from ray_sim.contract.outcome import BrokenError, CheckOutcome, NotCheckedError, Verdict
 from ray_sim.contract.reachable_values import Watch
-from ray_sim.contract.rigid_worlds import TYPED
+from ray_sim.contract.rigid_worlds import SHARED, TYPED
 from ray_sim.contract.subject import Subject
 from ray_sim.engine.actors.scheduler import run_on_actors
 from ray_sim.engine.compiled import why_general
@@ -250,8 +250,10 @@ def _same_on_actors(subject: Subject) -> str:
 
 def _survives_edge_cases(subject: Subject) -> str:
     worlds = subject.kind.edge_cases()
-    if not subject.new().respects_types:
-        worlds.pop(TYPED, None)
+    policy = subject.new()
+    for name, respected in ((TYPED, policy.respects_types), (SHARED, policy.respects_shares)):
+        if not respected:
+            worlds.pop(name, None)
     for name, (world, can_end) in worlds.items():
         try:
             summary = subject.run(world).summary

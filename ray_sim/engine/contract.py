@@ -62,6 +62,9 @@ class Policy(ABC, Generic[ContextT, ViewT]):
     respects_types: ClassVar[bool] = True
     """Whether it keeps to the GPU types that jobs accept; if not, worlds where they do not accept all are
     refused."""
+    respects_shares: ClassVar[bool] = True
+    """Whether it places tasks that ask for a share of a GPU where a device has room for them; if not, worlds
+    with such tasks are refused."""
     unchanging: ClassVar[frozenset[str]] = frozenset()
     """Attributes that do not change during a run, e.g. a trained network: no part of `state`."""
     uses_seed: ClassVar[bool] = False

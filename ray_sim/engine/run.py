@@ -9,13 +9,14 @@ from ray_sim.engine.compiled import Progress, run_compiled, why_general
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.run import KindOutcome
 from ray_sim.engine.limits import check_sites
-from ray_sim.engine.policy_calls import named_failures, raise_named
+from ray_sim.engine.policy_calls import name_of, named_failures, raise_named
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.result import build_result
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import Fleet, fleet_of
 from ray_sim.engine.snapshots import Keeper, fitting, stopped_text
 from ray_sim.engine.states import State
+from ray_sim.engine.validation import refuse_world
 from ray_sim.engine.world import World
 from ray_sim.model.errors import RunStoppedError
 from ray_sim.model.metrics import Trim
@@ -118,6 +119,7 @@ def run_world(
         trim.window_us(world.table.submit_us)  # complains before the work, not after it
     reason = "asked for" if loop == "general" else why_general(world, policy)
     if reason is None:
+        refuse_world(policy, world, name_of(policy))
         granted = PolicyContext(world, policy.sees, policy.name)
         with named_failures(policy):
             policy.start(granted, streams)

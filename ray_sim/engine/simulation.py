@@ -28,14 +28,14 @@ from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.since_last_decision import NOTHING, SinceLastDecision
 from ray_sim.engine.sites.fleet import Fleet, fleet_of
 from ray_sim.engine.states import State, joined, same, section, within
-from ray_sim.engine.validation import check_decision
+from ray_sim.engine.validation import check_decision, refuse_world
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import FUTURE, LEVEL, NEVER, RUNNING, Outages
 from ray_sim.kernels.core.job_transitions import next_job_event, reject, submit_due
 from ray_sim.kernels.core.record import add_event, add_line
 from ray_sim.model.array_file import misfit
-from ray_sim.model.errors import InvalidScenarioError, RunFailedError
+from ray_sim.model.errors import RunFailedError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
@@ -104,19 +104,7 @@ class Simulation:
         refuse_policy(kind, policy, self._name)
         self._kind = kind.start(core, policy, self.streams)
         self.world = self._kind.context(policy.sees, self._name)
-        if (policy.slotted or Wake.SLOT in policy.wake_on) and world.slot_us is None:
-            raise InvalidScenarioError(
-                f"policy {self._name} decides on slots: give their length, e.g. -w slot_s=3600"
-            )
-        if policy.bounded and not world.bounded:
-            raise InvalidScenarioError(
-                f"policy {self._name} plans up to a horizon: give it, e.g. -w horizon_s=72000"
-            )
-        if not policy.respects_types and len(world.arrays.pool_ptr) > len(world.arrays.part_class_ptr):
-            raise InvalidScenarioError(
-                f"policy {self._name} plans on all servers of a partition, but some jobs accept certain GPU "
-                "types only; set gpu_types=ignore, or take another policy"
-            )
+        refuse_world(policy, world, self._name)
         self._visible_placements = VisiblePlacements(core.placements)
         self._available = read_only(core.placements.available)
         self._submit_us: list[int] = world.arrays.submit.tolist()

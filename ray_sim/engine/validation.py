@@ -1,4 +1,4 @@
-"""Exact validation of a decision: all of it can be carried out, or none of it is.
+"""Exact validation of a decision: all of it can be carried out, or none of it is; and of a policy's world.
 
 `Simulation.apply` calls `check_decision` for every decision, then the check of the kind of job (`check` of
 its run). Rules of one kind belong there. Messages are for the author of a policy: they name rule and job.
@@ -11,18 +11,42 @@ from typing import NoReturn
 
 import numpy as np
 
-from ray_sim.engine.decision import Decision, QueueLevels
+from ray_sim.engine.contract import Policy
+from ray_sim.engine.decision import Decision, QueueLevels, Wake
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.world import World
 from ray_sim.kernels.core import feasibility
-from ray_sim.kernels.core.arrays import RUNNING, WAITING, Changes, Ledger
+from ray_sim.kernels.core.arrays import RUNNING, WAITING, Changes, Ledger, devices
 from ray_sim.kernels.core.devices import DEVICE, GPU
-from ray_sim.model.errors import InfeasibleDecisionError
+from ray_sim.model.errors import InfeasibleDecisionError, InvalidScenarioError
 from ray_sim.model.text import shown
 from ray_sim.model.units import IntArray
 
 _MOST_LEVELS = 2**31
 _INT64 = np.dtype(np.int64)
+
+
+def refuse_world(policy: Policy, world: World, name: str) -> None:
+    """Refuse a world that lacks what a policy needs, or has jobs that it does not respect.
+
+    Raises
+    ------
+    InvalidScenarioError : it says what to set
+    """
+    if (policy.slotted or Wake.SLOT in policy.wake_on) and world.slot_us is None:
+        raise InvalidScenarioError(f"policy {name} decides on slots: give their length, e.g. -w slot_s=3600")
+    if policy.bounded and not world.bounded:
+        raise InvalidScenarioError(f"policy {name} plans up to a horizon: give it, e.g. -w horizon_s=72000")
+    if not policy.respects_types and len(world.arrays.pool_ptr) > len(world.arrays.part_class_ptr):
+        raise InvalidScenarioError(
+            f"policy {name} plans on all servers of a partition, but some jobs accept certain GPU "
+            "types only; set gpu_types=ignore, or take another policy"
+        )
+    if not policy.respects_shares and devices(world.arrays):
+        raise InvalidScenarioError(
+            f"policy {name} does not know the devices of a server, but some jobs ask for a share of "
+            "a GPU; set gpu_shares=pooled, or take another policy"
+        )
 
 
 def check_decision(where: str, now_us: int, core: RunCore, decision: Decision, of: type) -> None:

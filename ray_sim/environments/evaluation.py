@@ -15,12 +15,12 @@ import numpy as np
 from ray_sim.engine.run import run_world
 from ray_sim.environments.scheduling_env import SchedulingEnv
 from ray_sim.model.errors import InvalidInputError
-from ray_sim.model.readable import duration, number
+from ray_sim.model.readable import text_of
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
-from ray_sim.reports.compare import JCT, completion_note, in_seconds, no_value
-from ray_sim.reports.notebook_tables import page_table_html, page_table_text
+from ray_sim.reports.compare import JCT, completion_note, no_value
 from ray_sim.reports.page import Cell, Table
+from ray_sim.reports.small_tables import page_table_html, page_table_text
 from ray_sim.reports.statistics import ConfidenceInterval, bracketed, mean_interval, paired_difference
 
 Player = Callable[[Any], int] | str
@@ -60,7 +60,7 @@ class Evaluation:
         return page_table_text(*self._titled_table())
 
     def _titled_table(self) -> tuple[str, Table]:
-        draws, text = len(self.results[AGENT]), duration if in_seconds(self.metric) else number
+        draws, text = len(self.results[AGENT]), text_of(self.metric)
         lines = [(AGENT, self.mean, "-")] + [
             (label, each.mean, text(each.difference) + bracketed(each.interval, draws, text))
             for label, each in self.baselines.items()

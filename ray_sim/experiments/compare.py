@@ -203,8 +203,8 @@ def _turned(run: FoundRun, across: Across) -> FoundRun:
         policy, labelled = run.entry.labelled, policy
     (workload, cluster, setting), line, value = turned(run.entry.place, policy, across)
     setting = ", ".join(filter(None, [setting, line]))
-    place = {"workload": workload, "cluster": cluster, "setting": setting}
-    entry = replace(run.entry, **place, policy=value, labelled=labelled)
+    entry = replace(run.entry, workload=workload, cluster=cluster, setting=setting)
+    entry = replace(entry, policy=value, labelled=labelled)
     (workload, cluster, setting), line, value = turned(run.place, run.policy, across)
     setting = f"{setting}, {line}"
     return replace(run, entry=entry, workload=workload, cluster=cluster, setting=setting, policy=value)

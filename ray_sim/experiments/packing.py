@@ -22,8 +22,12 @@ LOADS = (50, 80, 90, 95, 100, 130)
 _COLUMNS = ("arrived_gpu", "frag_gpu", "used_gpu")
 
 
-def packing_of(directory: Path) -> PackingCurve:
+def packing_of(directory: Path, inputs: HashedInputs | None = None) -> PackingCurve:
     """Curve of a stored run from the lines of its timeline at which jobs come.
+
+    Parameters
+    ----------
+    inputs : shared by runs, so that each cluster file is read once
 
     Raises
     ------
@@ -37,7 +41,7 @@ def packing_of(directory: Path) -> PackingCurve:
             "servers, such as -p placement=fgd or best_fit"
         )
     scenario = read_run_manifest(directory).scenario
-    cluster = HashedInputs().servers(scenario.cluster, scenario.world)
+    cluster = (inputs or HashedInputs()).servers(scenario.cluster, scenario.world)
     capacity = float(cluster.capacity[:, cluster.resources.index("gpu")].sum()) / 1000
     arrived, fragments, used = (timeline[name].to_numpy() for name in _COLUMNS)
     return packing_curve(arrived, used, fragments, capacity - used, capacity)

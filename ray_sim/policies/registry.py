@@ -12,7 +12,14 @@ from typing import Any
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.parameters import Parameter, resolve
 from ray_sim.policy_api import Policy, Wake
-from ray_sim.policy_api.worlds import DECLARABLE, SCHEDULES, jobs_of, options_of, respects_types
+from ray_sim.policy_api.worlds import (
+    DECLARABLE,
+    SCHEDULES,
+    jobs_of,
+    options_of,
+    respects_shares,
+    respects_types,
+)
 from ray_sim.user_code import load, refuse_file, users_code
 
 BUILT_IN: Mapping[str, str] = {
@@ -71,6 +78,8 @@ class PolicyInfo:
     """Columns and observations that it reads besides arrivals and demands, with default parameters."""
     gpu_types: bool = True
     """Whether it schedules jobs that accept certain GPU types only."""
+    gpu_shares: bool = True
+    """Whether it schedules jobs whose tasks ask for a share of a GPU, on devices."""
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to a dict for machine-readable listings."""
@@ -82,6 +91,7 @@ class PolicyInfo:
             "needs": self.needs,
             "sees": list(self.sees),
             "gpu_types": self.gpu_types,
+            "gpu_shares": self.gpu_shares,
             "parameters": [parameter.to_dict() for parameter in self.parameters],
         }
 
@@ -112,6 +122,7 @@ def describe_policy(ref: str) -> PolicyInfo:
         needs=options_of(policy),
         sees=tuple(sorted(policy.sees)),
         gpu_types=respects_types(policy),
+        gpu_shares=respects_shares(policy),
     )
 
 

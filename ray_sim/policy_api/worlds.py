@@ -28,6 +28,11 @@ def respects_types(policy: type[Policy]) -> bool:
     return policy.respects_types and any(not kind.untyped for kind in kinds_for(policy.schedules))
 
 
+def respects_shares(policy: type[Policy]) -> bool:
+    """Whether it schedules jobs whose tasks ask for a share of a GPU, on devices."""
+    return policy.respects_shares and any(kind.devices for kind in kinds_for(policy.schedules))
+
+
 def options_of(policy: type[Policy]) -> str:
     """Options that its run must have, with common values; empty where any world of rigid jobs will do.
 

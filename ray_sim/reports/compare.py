@@ -76,7 +76,7 @@ WELFARE = "welfare.welfare"
 
 _HIGHER_IS_BETTER = (
     *("utilisation.", "jain_index", "completed", WELFARE, "welfare.revenue", "welfare.surplus"),
-    *("welfare.fates.completed", "policy_figures.planned_welfare"),
+    *("welfare.fates.completed", "policy_figures.planned_welfare", "packing.alloc"),
 )
 
 _STREAMS = Streams(seed=0)

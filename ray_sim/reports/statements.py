@@ -12,6 +12,7 @@ from functools import partial
 from itertools import pairwise, product
 from typing import Annotated, Literal, Self
 
+import numpy as np
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -129,6 +130,15 @@ def order(runs: Runs, best_first: Annotated[list[str], Field(min_length=2), Once
         yield runs.compare(build, f"{better} - {worse}{_at(group)}", (better, group), (worse, group))
 
 
+def beats(
+    runs: Runs, of: str, others: Annotated[list[str], Field(min_length=1), Once]
+) -> Iterator[Comparison]:
+    """A series is better than each of the others."""
+    for group, other in product(runs.places(), others):
+        build = partial(difference, sign=runs.sign)
+        yield runs.compare(build, f"{of} - {other}{_at(group)}", (of, group), (other, group))
+
+
 def ratio(runs: Runs, of: str, over: str, between: Between) -> Iterator[Comparison]:
     """The ratio of the means of two series lies in a range."""
     for group in runs.places():
@@ -146,6 +156,26 @@ def mean(runs: Runs, of: str, between: Between) -> Iterator[Comparison]:
     for group in runs.places():
         build = partial(mean_within, ends=between, values=runs.samples.range)
         yield runs.compare(build, f"{of}{_at(group)}", (of, group))
+
+
+def as_published(
+    runs: Runs,
+    of: str,
+    means: Annotated[dict[X, float], Field(min_length=1)],
+    seeds: Annotated[int, Field(gt=1)],
+) -> Iterator[Comparison]:
+    """The mean of a series is within three standard errors of a published mean over some seeds, at each x.
+
+    The standard error is that of the difference of both means, if seeds spread there as they do here.
+    """
+    for x, published in means.items():
+
+        def near(text: str, value: FloatArray, published: float = published) -> Comparison:
+            spread = float(np.std(value, ddof=1)) if len(value) > 1 else 0.0
+            reach = 3 * spread * np.sqrt(1 / max(len(value), 1) + 1 / seeds)
+            return mean_within(text, value, (published - reach, published + reach), runs.samples.range)
+
+        yield runs.compare(near, f"{of}{_at((x,))}", (of, (x,)))
 
 
 def stays(runs: Runs, of: str, within: Fraction) -> Iterator[Comparison]:
@@ -223,8 +253,10 @@ def best_at(
 _CONFIG = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
 STATEMENTS: dict[str, Statement] = {
     "order": order,
+    "beats": beats,
     "ratio": ratio,
     "range": mean,
+    "as_published": as_published,
     "equal": equal,
     "stays": stays,
     "monotone": monotone,

@@ -154,3 +154,50 @@ def test_all_figures_run_quickly(folder: Path, capsys: pytest.CaptureFixture[str
     for figure in json.loads(capsys.readouterr().out)["figures"]:
         assert figure["done"] == figure["planned"]
         assert figure["checks"] == []
+
+
+PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n" + "".join(
+    f"{name},1000,1024,1,{milli}\n" for name, milli in (("a", 600), ("b", 600), ("c", 600), ("d", 400))
+)
+STREAM = {
+    "name": "stream",
+    "workloads": [{"path": "w.parquet", "stream": {"order": "orders.csv"}}],
+    "clusters": ["two.yaml"],
+    "policies": [{"name": "fifo", "params": {"no_room": "reject", "placement": "best_fit"}}],
+    "seeds": [1, 2],
+    "figure": {
+        "title": "In use",
+        "source": "none",
+        "metric": "packing.alloc",
+        "x": {"of": "arrived_load", "label": "load", "values": {30: 30, 60: 60, 90: 90, 110: 110}},
+        "y": {"label": "in use"},
+        "series": {"best fit": {"policy.placement": "best_fit"}},
+    },
+    "shape": [{"name": "it rises", "monotone": {"of": "best fit", "direction": "rises"}}],
+}
+
+
+@pytest.mark.ray
+def test_x_may_be_the_load_that_has_come_in_one_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Two GPUs; a, b, c, d come in this order, 0.6, 1.2, 1.8, 2.2 GPUs in all, and c finds no room. Seed 2:
+    # c, d, a, b, and b finds none, so that 0.6, 1.0, 1.6, 1.6 are in use when 30, 50, 80 and 110 % have
+    # come; 60 and 90 % have no arrival near.
+    (folder / "pods.csv").write_text(PODS)
+    servers = "name: two\nservers: [{name: s, gpus: 2, cpus: 64, memory_gib: 64}]\n"
+    (folder / "two.yaml").write_text(servers)
+    orders = [
+        f"l,{seed},pods,{pods}\nl,{seed},servers,0\n" for seed, pods in ((1, "0 1 2 3"), (2, "2 3 0 1"))
+    ]
+    (folder / "orders.csv").write_text("pod_list,seed,what,order\n" + "".join(orders))
+    pods, jobs = str(folder / "pods.csv"), str(folder / "w.parquet")
+    assert main(["convert", "gpu-pods", pods, "-o", jobs, "--keep-pending"]) == 0
+    (folder / "stream.yaml").write_text(json.dumps(STREAM))
+    capsys.readouterr()
+    (figure,) = answer(capsys, "reproduce", str(folder / "stream.yaml"), "-o", "out")["figures"]
+    assert figure["planned"] == 2
+    assert {point["x"]: (point["mean"], point["seeds"]) for point in figure["points"]} == {
+        30: (30.0, 2),
+        60: (60.0, 1),
+        90: (60.0, 1),
+        110: (80.0, 2),
+    }

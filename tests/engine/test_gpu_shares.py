@@ -18,10 +18,11 @@ from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import fleet_of
 from ray_sim.engine.states import State
 from ray_sim.engine.world import World
+from ray_sim.kernels.core.placement import QUEUE_RULES
 from ray_sim.model.errors import InfeasibleDecisionError, InvalidScenarioError
 from ray_sim.policies.registry import create_policy
 from tests.proofs import instances
-from tests.random_worlds import PolicyChoice, policies
+from tests.random_worlds import PolicyChoice, policies, shared_worlds
 from tests.worlds import Job, Times, cluster_of, fingerprint, job_table, replay, times_of, world_of
 
 POOLED = {"gpu_shares": "pooled"}
@@ -137,6 +138,15 @@ def test_books_of_devices_add_up_and_both_loops_agree(
     jobs: list[tuple[float, int, float, float]], gpus: list[float], policy: PolicyChoice
 ) -> None:
     world = gangs(jobs, gpus, restart_cost_s=1.0)
+    general = checked_run(world, policy.create())
+    assert fingerprint(general) == fingerprint(replay(world, policy.create(), loop="auto"))
+
+
+@settings(max_examples=instances(400, 25))
+@given(world=shared_worlds(), policy=policies(rules=QUEUE_RULES))
+def test_devices_of_accepted_types_add_up_while_servers_come_and_go(
+    world: World, policy: PolicyChoice
+) -> None:
     general = checked_run(world, policy.create())
     assert fingerprint(general) == fingerprint(replay(world, policy.create(), loop="auto"))
 

@@ -20,7 +20,9 @@ from ray_sim.experiments.sweep_file import parse_sweep
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.reports.across import Across
 from tests.command_line import answer
+from tests.small_workloads import stored
 from tests.sweeps import RESAMPLED, run_here
+from tests.worlds import Job
 
 SEEDS = 6
 CLUSTERS = ["small.yaml", "small.yaml@gpu.count=4", "small.yaml@gpu.count=3"]
@@ -137,6 +139,33 @@ def test_the_command_prints_and_the_report_draws_what_is_compared(
     assert "queue_s.mean, week/days" in page
     assert main(["compare", root, "--settings", "--across", "cluster"]) == 2
     assert "settings: are compared across world" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("at_desk")
+def test_clusters_of_types_are_compared_as_their_pools_serve(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Four jobs of 10 s that accept T4 at once: on one they end at 10, 20, 30, 40 s, on two at 10 and 20 s.
+    stored(tmp_path / "typed.parquet", [Job(0, 1, 10)] * 4, {"gpu_types": ["T4"] * 4})
+    (tmp_path / "typed.yaml").write_text(
+        "name: typed\ngpu_types: {T4: {speed: 1}, V100: {speed: 1}}\nservers:\n"
+        "  - {name: t4, count: 1, gpus: 1, gpu_type: T4}\n"
+        "  - {name: v100, count: 8, gpus: 1, gpu_type: V100}\n"
+    )
+    one = str(tmp_path / "typed.yaml")
+    workloads = [str(tmp_path / "typed.parquet")]
+    store = swept(
+        tmp_path / "types",
+        workloads=workloads,
+        clusters=[one, f"{one}@t4.count=2"],
+        policies=["fifo"],
+        seeds=[0],
+    )
+    told = answer(capsys, "compare", str(store.root), "--metric", "jct_s.mean", "--across", "cluster")
+    (group,) = told["groups"]
+    assert group["comparison"]["baseline_mean"] == 25
+    assert [row["mean"] for row in group["comparison"]["policies"]] == [15]
+    assert [each["largest"][-5:] for each in group["bounds"]] == ["on T4"] * 2
 
 
 def xs_of(report: ComparisonReport) -> dict[str, object]:

@@ -68,6 +68,10 @@ def _tests(kind: str, spec: Any, values: Values, xs: Sequence[Any], sign: int) -
             for x in xs:
                 for better, worse in pairwise(spec):
                     yield minus(at(better, x), at(worse, x), sign)
+        case "beats":
+            for x in xs:
+                for other in spec["others"]:
+                    yield minus(at(spec["of"], x), at(other, x), sign)
         case "ratio":
             for x in xs:
                 yield from between(at(spec["of"], x), at(spec["over"], x), *spec["between"])

@@ -23,6 +23,7 @@ Values = Mapping[tuple[str, Any], Mapping[Any, float]]
 XS = [1, 2, 4]
 CHECKS: dict[str, Any] = {
     "order": ["A", "B"],
+    "beats": {"of": "A", "others": ["B", "C"]},
     "ratio": {"of": "A", "over": "B", "between": [0.8, None]},
     "range": {"of": "A", "between": [8.0, 12.0]},
     "equal": {"of": "A", "to": "B", "within": 0.2},
@@ -182,6 +183,24 @@ def test_a_ratio_to_a_mean_that_is_not_above_0_is_undecided() -> None:
     assert "Without a test" not in check_note(_judge(samples, order=["A", "B"]))
 
 
+@pytest.mark.parametrize(
+    ("published", "expected"),
+    [
+        *[(5.0, ShapeVerdict.APPEARS), (6.0, ShapeVerdict.APPEARS), (3.2, ShapeVerdict.UNDECIDED)],
+        *[(6.8, ShapeVerdict.UNDECIDED), (12.0, ShapeVerdict.DOES_NOT_APPEAR)],
+    ],
+)
+def test_a_mean_is_as_published_within_three_standard_errors_of_both_means(
+    published: float, expected: ShapeVerdict
+) -> None:
+    # 1, 2, ..., 9: mean 5, sd 2.7386. Nine seeds here and there: 3 sd sqrt(1/9 + 1/9) = 3.873. The interval
+    # of the mean is 5 -+ 2.306 x 2.7386 / 3 = 5 -+ 2.105, so 3.873 - 2.105 = 1.768 from it is open at the
+    # latest, and beyond 3.873 + 2.105 = 5.978 from it is not as published.
+    samples = _flat(A=[float(i) for i in range(1, 10)])
+    found = _judge(samples, as_published={"of": "A", "means": {1: published}, "seeds": 9})
+    assert found.verdict is expected
+
+
 def _judge_with(ours: Samples, **alternatives: Samples) -> JudgedCheck:
     """Verdict on A above B at x = 1, with alternatives by the ids of their choices."""
     check = Check.model_validate({"name": "a statement", "order": ["A", "B"], "at": [1]})
@@ -234,7 +253,7 @@ def test_the_verdict_is_that_of_the_written_rule(
     check: tuple[str, Any], seeds: int, draw: int, spread: float, lower: bool
 ) -> None:
     stream = np.random.default_rng(draw)
-    centres = {(name, x): stream.choice([6.0, 9.0, 10.0, 14.0]) for name in "AB" for x in XS}
+    centres = {(name, x): stream.choice([6.0, 9.0, 10.0, 14.0]) for name in "ABC" for x in XS}
     values: Values = {
         cell: {seed: abs(float(stream.normal(centre, spread))) for seed in range(seeds)}
         for cell, centre in centres.items()

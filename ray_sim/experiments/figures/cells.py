@@ -2,7 +2,8 @@
 
 A run has coordinates: `policy` (its name), `label` (as in the tables of a sweep), `policy.KEY` for each
 parameter given, `world.KEY`, `workload` (its label), `workload.KEY` for each entry given, such as
-`workload.synth.jobs`, `cluster`, `partition` and `trim.KEY`.
+`workload.synth.jobs`, `cluster`, `partition` and `trim.KEY`. Each run has all arrived loads that the figure
+lists.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from ray_sim.experiments.sweep_entries import Configuration, PolicySpec
 from ray_sim.reports.shape_samples import X
 
 Coordinates = Mapping[str, object]
+
+ARRIVED_LOAD = "arrived_load"
+"""Axis of figures of a stream: GPU capacity that jobs have asked for, % of the cluster's."""
 
 _START = r"(?:^|(?<=[(\[=:+])|(?<=, )|(?<=synth:like-)|(?<=/)(?=/))"
 """Where a path may start: a text, or a value in a label; elsewhere a folder's name is part of another."""
@@ -51,16 +55,17 @@ def cells_of(
     Parameters
     ----------
     axis : coordinate of x
-    values : value of x to show by value of the coordinate
+    values : value of x to show by value of the coordinate; of `ARRIVED_LOAD` all values, each a cell of a run
     series : coordinates of each series; empty for one series per policy
     folders : with a slash at the end; names of files in them are shown without
     """
     for each in configurations:
-        found = coordinates(each, folders)
-        named = place(found, axis)
-        shown = values.get(named, named)
-        for label in _matching(found, series) if series else [_own_series(each, axis, found)]:
-            yield Cell(label, shown, axis not in found, each.entry.seed, each, found)
+        own = coordinates(each, folders)
+        for found in [{**own, axis: load} for load in values] if axis == ARRIVED_LOAD else [own]:
+            named = place(found, axis)
+            shown = values.get(named, named)
+            for label in _matching(found, series) if series else [_own_series(each, axis, found)]:
+                yield Cell(label, shown, axis not in found, each.entry.seed, each, found)
 
 
 def place(found: Coordinates, axis: str) -> X:

@@ -211,7 +211,7 @@ def read_figure(
     blocks = parsed(_Blocks, own, str(path), parts)
     spec = blocks.figure
     content = without_figure(given)
-    used = set(_file_names(content))
+    used = set(_file_names([content, given.get("choices")]))
     if unused := [f"figure.data.{each}: no run uses this file" for each in spec.data if each not in used]:
         raise InvalidScenarioError(problems_text(str(path), unused))
     places = {each: None if data is None else data / each for each in spec.data}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Unpack
 
-from ray_sim.experiments.figures.cells import Cell, flat_entries, without_folders
+from ray_sim.experiments.figures.cells import ARRIVED_LOAD, Cell, flat_entries, without_folders
 from ray_sim.experiments.figures.file import Figure, places_of
+from ray_sim.experiments.packing import packing_of
 from ray_sim.experiments.report import write_page
 from ray_sim.experiments.results.result_files import read_summary, read_timing
 from ray_sim.experiments.results.store import ResultStore
@@ -19,6 +21,7 @@ from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.reports.compare import completion_notes, lower_is_better
 from ray_sim.reports.curves import Axis, Point
 from ray_sim.reports.figure_page import FigureChoice, FigureResult, figures_page
+from ray_sim.reports.packing_curve import SHARES
 from ray_sim.reports.shape_samples import Comparison, Samples, X
 from ray_sim.reports.shapes import JudgedCheck, judge
 from ray_sim.reports.statements import Check
@@ -26,6 +29,9 @@ from ray_sim.reports.statistics import mean_interval, metric_range
 
 TIMING = "timing."
 """Beginning of the metrics that are wall-clock figures, from timing.json."""
+
+PACKING = "packing."
+"""Beginning of the percentages of a packing curve, such as ``packing.alloc.100`` at load 100."""
 
 
 def figure_samples(cells: Sequence[Cell], xs: Sequence[X], metric: str, store: ResultStore) -> Samples:
@@ -38,16 +44,18 @@ def figure_samples(cells: Sequence[Cell], xs: Sequence[X], metric: str, store: R
     values: dict[tuple[str, X], dict[int | None, float]] = {}
     known: set[str] = set()
     nulls: set[str] = set()
+    # Once for all loads of a run.
+    read = cache(partial(_entries, store, HashedInputs(), metric.partition(".")[0]))
     for cell in cells:
         content_hash = cell.configuration.entry.content_hash
         if not store.has(content_hash):
             continue
-        entries = _entries(store.run_directory(content_hash), timing=metric.startswith(TIMING))
+        entries = read(content_hash)
         numbers = {key: float(each) for key, each in entries.items() if isinstance(each, int | float)}
         known |= numbers.keys()
         nulls |= {key for key, each in entries.items() if each is None}
         # The summary omits a reason that no job has; it counts as 0.
-        value = numbers.get(metric, 0.0 if metric.startswith("reasons.") else None)
+        value = numbers.get(_metric_at(cell, metric), 0.0 if metric.startswith("reasons.") else None)
         if value is None:
             continue
         for x in xs if cell.everywhere else [cell.x]:
@@ -59,10 +67,20 @@ def figure_samples(cells: Sequence[Cell], xs: Sequence[X], metric: str, store: R
     return Samples(values, metric_range(metric))
 
 
-def _entries(directory: Path, *, timing: bool) -> dict[str, object]:
-    """Entries of the summary or of timing.json by metric, with nulls."""
-    if timing:
-        return flat_entries(TIMING[:-1], read_timing(directory))
+def _metric_at(cell: Cell, metric: str) -> str:
+    """The metric of the run that the cell shows: of a packing curve at the load of the cell."""
+    along = metric.startswith(PACKING) and ARRIVED_LOAD in cell.coordinates
+    return f"{metric}.{cell.coordinates[ARRIVED_LOAD]}" if along else metric
+
+
+def _entries(store: ResultStore, inputs: HashedInputs, group: str, content_hash: str) -> dict[str, object]:
+    """Entries of the summary by metric, with nulls; or of timing.json or the packing curve, by `group`."""
+    directory = store.run_directory(content_hash)
+    if f"{group}." == TIMING:
+        return flat_entries(group, read_timing(directory))
+    if f"{group}." == PACKING:
+        curve = packing_of(directory, inputs).to_dict()
+        return flat_entries(group, {name: dict(enumerate(curve[name])) for name in SHARES})
     parts = read_summary(directory).to_dict()
     return {name: each for key, part in parts.items() for name, each in flat_entries(key, part).items()}
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 
 from benchmarks.processes import descendants
 from ray_sim.contract.chunked_worlds import busy_chunks, failing_chunks
-from ray_sim.contract.rigid_worlds import busy_world, failing_world
+from ray_sim.contract.rigid_worlds import busy_world, failing_world, with_shares, with_types
 from ray_sim.contract.subject import Subject
 from ray_sim.contract.suite import ACTOR_CLAUSES
 from ray_sim.engine.actors.ray_fleet import RayFleet, on_node
@@ -138,6 +138,15 @@ def test_random_worlds_are_the_same_on_actors(world: World, policy: PolicyChoice
     result = run_with(world, policy.create(), fleet)
     fleet.close()
     assert fingerprint(result) == fingerprint(replay(world, policy.create(), loop="general"))
+
+
+def test_types_and_shares_of_gpus_are_the_same_on_actors() -> None:
+    world, new = (
+        with_types(with_shares(failing_world(20))),
+        partial(create_policy, "srtf", {"placement": "fgd"}),
+    )
+    result = run_on_actors(world, new, sites=2)
+    assert fingerprint(result) == fingerprint(replay(world, new(), loop="general"))
 
 
 @settings(max_examples=instances(6, 2))

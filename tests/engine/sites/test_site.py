@@ -20,13 +20,14 @@ from ray_sim.engine.sites.site import Commands, Query, Site, SiteFacts
 from ray_sim.engine.states import State
 from ray_sim.engine.world import World
 from ray_sim.kernels.chunked.queue_state import COMPLETE, RUN, SERVE, ChunkRows
+from ray_sim.kernels.core.placement import QUEUE_RULES
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import NEVER_US, IntArray
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import ChunkJob, Server, chunk_world
 from tests.proofs import instances
-from tests.random_worlds import job_lists, policies, server_changes, worlds
+from tests.random_worlds import job_lists, policies, server_changes, shared_worlds, worlds
 from tests.toys import Dealer, Impatient, Turns, WorkersRule, chunked, world_with
 from tests.worlds import Job, changes_of, fingerprint, replay, world_of
 
@@ -133,9 +134,11 @@ def chunk_cases(draw: st.DrawFn) -> Case:
 @st.composite
 def other_worlds(draw: st.DrawFn) -> Case:
     """Worlds of all kinds on up to 7 servers."""
-    kind = draw(st.sampled_from(["rigid", "chunked", "elastic"]))
+    kind = draw(st.sampled_from(["rigid", "typed", "chunked", "elastic"]))
     if kind == "chunked":
         return draw(chunk_cases())
+    if kind == "typed":
+        return draw(shared_worlds()), draw(policies(rules=QUEUE_RULES)).create
     if kind == "rigid":
         return draw(worlds(max_servers=7)), draw(policies()).create
     jobs = sorted(draw(job_lists(min_size=1, max_size=8)))

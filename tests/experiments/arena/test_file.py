@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from ray_sim.experiments.arena.file import BUNDLED, Arena, read_arena
+from ray_sim.kernels.core.server_scores import SCORED_RULES
 from ray_sim.model.errors import InvalidInputError
+from tests.conftest import REPOSITORY
 
 POOL: dict[str, object] = {
     "name": "pool",
@@ -162,6 +164,12 @@ def test_problems_name_the_place_and_the_key(
 ) -> None:
     with pytest.raises(InvalidInputError, match=told):
         _arena(tmp_path, **changes)
+
+
+def test_an_arena_has_all_rules_that_score_servers_beside_the_default() -> None:
+    arena = read_arena(REPOSITORY / "jobs/rules.yaml", quick=True)
+    params = [run.configuration.identity.scenario.params for place in arena.places for run in place.runs]
+    assert {each.get("placement") for each in params} == {None, *SCORED_RULES}
 
 
 @pytest.mark.slow

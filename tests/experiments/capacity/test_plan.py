@@ -21,7 +21,8 @@ from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.scenario import parse_scenario
 from ray_sim.model.errors import InvalidInputError
-from tests.small_workloads import write_jobs
+from tests.command_line import answer
+from tests.small_workloads import stored, write_jobs
 from tests.sweeps import RESAMPLED
 from tests.worlds import Job
 
@@ -192,6 +193,26 @@ def test_policies_that_meet_the_goal_come_first(tmp_path: Path) -> None:
     assert [point.mean for plan in report.plans for point in plan.points] == [27.25, 101.5]
     needed = replace(ask, choices=parse_choices(["policy=fifo,sjf", "s.count=1:4"], [], ask.scenario.cluster))
     assert mixes(run_plan(needed, tmp_path / "out", RunOptions(resume=True))) == {"sjf": (1,), "fifo": (2,)}
+
+
+def test_a_plan_needs_servers_of_each_type_that_jobs_accept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Four jobs of 10 s accept T4, one V100: all end within 20 s on two T4 and a V100.
+    lists = ["T4"] * 4 + ["V100"]
+    jobs = stored(tmp_path / "jobs.parquet", [Job(0, 1, 10)] * 5, {"gpu_types": lists})
+    (tmp_path / "c.yaml").write_text(
+        "name: two\ngpu_types: {T4: {speed: 1}, V100: {speed: 1}}\nservers:\n"
+        "  - {name: t4, count: 1, gpus: 1, gpu_type: T4}\n"
+        "  - {name: v100, count: 1, gpus: 1, gpu_type: V100}\n"
+    )
+    asked = ["--workload", str(jobs), "--cluster", str(tmp_path / "c.yaml"), "--goal", "p100_jct_s<=20"]
+    vary = ["--vary", "t4.count=0:3", "--vary", "v100.count=0:2", "-o", str(tmp_path / "out")]
+    told = answer(capsys, "plan", *asked, *vary)
+    (plan,) = told["policies"]
+    assert plan["best"]["mix"] == [2, 1]
+    assert told["least"]["mix"] == [2, 1]  # what has one T4, or no server of a type, is not run
+    assert all(t4 >= 2 and v100 >= 1 for t4, v100 in (point["mix"] for point in plan["points"]))
 
 
 def test_a_goal_that_no_policy_can_meet_needs_no_run(tmp_path: Path) -> None:
