@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from ray_sim.cli.console import print_json, print_page_table, print_rows, print_text, progress
+from ray_sim.cli.console import print_json, print_legend, print_page_table, print_rows, print_text, progress
 from ray_sim.cli.options import Json
 
 if TYPE_CHECKING:
     from ray_sim.experiments.compare import ComparisonReport, Group
     from ray_sim.reports.across import Scale
     from ray_sim.reports.breakdown import Breakdown, JobComparison
+    from ray_sim.reports.page import Table
 
 
 def compare(
@@ -74,20 +75,15 @@ def compare(
         _print(found)
 
 
-LEGEND = (
-    "d_z: mean of the differences over their standard deviation; wins: share of seeds with the better value, "
-    "equal ones half; gap: of the mean to the bound, whose parts B1 to B4 docs/certificates.md explains"
-)
-
-
 def _print(report: ComparisonReport) -> None:
     """Print the groups of a comparison with their tables, and the notes on what it leaves out."""
+    from ray_sim.reports.small_tables import texts_of
+
     sign = "lower" if report.lower_is_better else "higher"
     sys.stdout.write(f"{report.metric} ({sign} is better), 95 % intervals, p after Holm\n")
-    for group in report.groups:
-        _print_group(group, report.metric, report.scale)
+    tables = [table for group in report.groups for table in _print_group(group, report.metric, report.scale)]
     sys.stdout.write("\n")
-    print_text(LEGEND)
+    print_legend(texts_of(tables))
     if (cover := report.cover) is not None:
         shares = ", ".join(f"{percent} % if {name}" for name, percent in cover.percent.items())
         sys.stdout.write("\n")
@@ -107,22 +103,25 @@ def _print(report: ComparisonReport) -> None:
         sys.stdout.write(f"\nruns of different versions: {'; '.join(report.differing_versions)}\n")
 
 
-def _print_group(group: Group, metric: str, scale: Scale | None) -> None:
+def _print_group(group: Group, metric: str, scale: Scale | None) -> list[Table]:
+    """Print the tables of a group; those of policies, with words that a legend explains, are returned."""
     from ray_sim.reports.small_tables import bounds_table, comparison_table
 
     table = comparison_table(group.comparison, scale)
+    tables = [table]
     sys.stdout.write("\n")
     print_page_table(table, ", ".join(filter(None, (group.workload, group.cluster, group.setting))))
     for note in group.comparison.notes:
         print_text(note, indent="  ")
     if group.bounds:
         sys.stdout.write("\n")
-        bounds = bounds_table(group.bounds, metric, table.columns[0])
-        print_page_table(bounds, "bounds that hold for every schedule of the same jobs")
+        tables.append(bounds_table(group.bounds, metric, table.columns[0]))
+        print_page_table(tables[-1], "bounds that hold for every schedule of the same jobs")
     for each in group.breakdowns:
         _print_breakdown(each, group.comparison.baseline)
     if group.jobs:
         _print_jobs(group.jobs, group.comparison.baseline)
+    return tables
 
 
 MOST_CLASSES = 20

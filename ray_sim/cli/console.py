@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -30,6 +31,28 @@ if TYPE_CHECKING:
 _GAP = 2
 """Blanks between two columns."""
 
+_DURATION = re.compile(r"\d[\d,.]* (?:d|h|min|s)\b(?: \d+ (?:h|min|s)\b)?")
+_TIE = "\N{NO-BREAK SPACE}"  # never in a text of `shown`, which escapes it
+
+
+def _tied(text: str) -> str:
+    """The text with no-break blanks inside durations such as ``2 h 5 min``."""
+    return _DURATION.sub(lambda found: found[0].replace(" ", _TIE), text)
+
+
+def _wrapped(text: str, width: int, head: str = "", indent: str = "") -> list[str]:
+    """Lines of at most a width, broken between words, not inside a duration; a longer word stays whole.
+
+    Parameters
+    ----------
+    head, indent : begin the first line, and the others
+    """
+    lines = textwrap.wrap(
+        _tied(text), width, initial_indent=head, subsequent_indent=indent,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+    return [line.replace(_TIE, " ") for line in lines]
+
 
 def terminal_width() -> int | None:
     """Characters in a line of the terminal, or COLUMNS where it is set; None where nothing limits a line."""
@@ -47,8 +70,8 @@ class TextColumn:
     numeric: bool
 
     def least_width(self) -> int:
-        """Its least width: numbers never wrap, headings and text wrap between words."""
-        words = [word for cell in self.cells for word in ([cell] if self.numeric else cell.split())]
+        """Its least width: numbers and durations never wrap, headings and text wrap between words."""
+        words = [word for cell in self.cells for word in ([cell] if self.numeric else _tied(cell).split(" "))]
         return max(map(len, [*self.heading.split(), *words]), default=0)
 
 
@@ -75,10 +98,7 @@ def labelled(label: str, value: str, label_width: int, width: int | None) -> lis
     head = f"{label:<{label_width}}  "
     if width is None or len(head) + len(value) <= width or width <= len(head):
         return [head + value]
-    return textwrap.wrap(
-        value, width, initial_indent=head, subsequent_indent=" " * len(head),
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+    return _wrapped(value, width, head, " " * len(head))
 
 
 def records(table: Sequence[TextColumn], width: int | None) -> str:
@@ -174,11 +194,7 @@ def _print_columns(
 def print_text(text: str, indent: str = "") -> None:
     """Print a paragraph, wrapped between words to the width of a terminal; all lines are indented."""
     line = indent + shown(text)
-    wrapped = textwrap.wrap(
-        line, terminal_width() or len(line), subsequent_indent=indent,
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
-    _write("\n".join(wrapped) + "\n")
+    _write("\n".join(_wrapped(line, terminal_width() or len(line), indent=indent)) + "\n")
 
 
 def _write_columns(table: Sequence[TextColumn], widths: Sequence[int]) -> None:
@@ -191,7 +207,7 @@ def _write_columns(table: Sequence[TextColumn], widths: Sequence[int]) -> None:
         side: Literal["left", "right"] = "right" if column.numeric else "left"
         drawn.add_column(column.heading, justify=side, overflow="fold", width=width)
     for row in zip(*(column.cells for column in table), strict=True):
-        drawn.add_row(*row)
+        drawn.add_row(*("\n".join(_wrapped(cell, width)) for cell, width in zip(row, widths, strict=True)))
     Console(markup=False, highlight=False, width=table_width(widths)).print(drawn)
 
 
@@ -221,6 +237,14 @@ def print_frame(frame: pl.DataFrame, columns: Mapping[str, str], title: str | No
     print_page_table(frame_table(frame, columns), title)
 
 
+def print_legend(texts: Iterable[str]) -> None:
+    """Print the `legend` of the headings and cells of a table, if any needs it."""
+    from ray_sim.reports.small_tables import legend
+
+    if line := legend(texts):
+        print_text(line)
+
+
 def print_sweep(report: SweepReport) -> None:
     """Print a sweep's table of means over seeds, its counts, and its failures."""
     from ray_sim.reports.tables import KEYS, sweep_headings
@@ -231,6 +255,7 @@ def print_sweep(report: SweepReport) -> None:
     }
     if report.table.height:
         print_frame(report.table, headings, f"{report.name}: means over seeds")
+        print_legend(headings.values())
     done = report.configurations - report.missing - len(report.failures)
     counts: list[tuple[str, object]] = [
         ("already there", report.resumed),

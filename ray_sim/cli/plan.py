@@ -11,8 +11,8 @@ from ray_sim.cli.console import (
     announcer,
     exit_unless,
     print_json,
+    print_page_table,
     print_rows,
-    print_table,
     progress,
     say_failures,
     say_stopped,
@@ -81,11 +81,11 @@ def plan(
 
 def _print(report: PlanReport) -> None:
     """Print what was evaluated, what each policy needs, what the bounds allow, and failures."""
-    from ray_sim.experiments.capacity.report import answers, points_columns, points_rows
+    from ray_sim.experiments.capacity.report import answers, points_table
 
     if any(plan.points for plan in report.plans):
         title = f"{report.request.goal}: means over seeds, 95 % intervals"
-        print_table(points_columns(report), points_rows(report), title)
+        print_page_table(points_table(report), title)
         sys.stdout.write("\n")
     print_rows(answers(report))
     if report.sweep is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Exit, Option
 
-from ray_sim.cli.console import announcer, print_json, print_rows, progress, say
+from ray_sim.cli.console import announcer, print_json, print_legend, print_rows, progress, say
 from ray_sim.cli.options import Json, StopAfter, takes_scenario
 from ray_sim.interruption import interruptible
 
@@ -70,3 +70,4 @@ def run(
     else:
         rows = [*tally_rows(finished.tally), *in_human_units(summary_rows(finished.result.summary))]
         print_rows([("result", finished.directory), *rows])
+        print_legend(label for label, _ in rows)

@@ -14,6 +14,7 @@ from typer import Argument, Exit, Option
 from ray_sim.cli.console import announcer, print_json, print_rows, say
 from ray_sim.cli.options import Address, Json
 from ray_sim.interruption import interruptible
+from ray_sim.model.readable import duration
 
 if TYPE_CHECKING:
     from ray_sim.learning.curves import Point
@@ -111,7 +112,7 @@ def _reporter(rounds: int, *, quiet: bool) -> Callable[[Point], None]:
         if point.reward_model_error == point.reward_model_error:
             text += f", reward model {point.reward_model_error:.1%}"
         if point.validation_jct_s == point.validation_jct_s:
-            text += f", validation JCT {point.validation_jct_s:,.0f} s"
+            text += f", validation JCT {duration(point.validation_jct_s)}"
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 

@@ -267,12 +267,12 @@ def _resource_rows(name: str, load: ResourceLoad, every: str) -> Rows:
         (f"offered load in the span, {name}", _load_text(load.offered_load, ".3f")),
         *_presence_rows(load),
         (f"  submitted, {every}", _periods_text(load.by_period)),
-        ("  submitted in peak hour", f"{_load_text(load.peak_hour_load)}, from {load.peak_hour_s:,.0f} s"),
+        ("  submitted in peak hour", f"{_load_text(load.peak_hour_load)}, from {duration(load.peak_hour_s)}"),
     ]
     if backlog is None or not backlog.most_h:
         return rows
     hours = _hours_text(backlog.most_h, 1)
-    most = f"at least {hours} {name} hours at {backlog.most_at_s:,.0f} s, whatever the policy"
+    most = f"at least {hours} {name} hours at {duration(backlog.most_at_s)}, whatever the policy"
     at_last = f"at least {_hours_text(backlog.at_last_submission_h, 1)} {name} hours"
     return [
         *rows,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -39,8 +40,8 @@ _UNITS_S = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 def duration(seconds: float | None) -> str:
     """Readable text of a time: its two largest units, e.g. ``2 d 3 h``; three digits below 10 s."""
-    if seconds is None:
-        return "-"
+    if seconds is None or math.isinf(seconds):
+        return number(seconds)
     if seconds < 0:
         return f"-{duration(-seconds)}"
     if seconds < 10:

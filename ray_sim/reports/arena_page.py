@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import polars as pl
 
-from ray_sim.model.readable import number
+from ray_sim.model.readable import in_seconds, number, text_of
 from ray_sim.reports.arena import LEVEL_WITH_BEST, QUESTIONS, Question
 from ray_sim.reports.compare import completion_notes
 from ray_sim.reports.page import Cell, Page, Picture, Section, Table, frame_table, number_cell
@@ -90,7 +90,11 @@ def _question(question: Question, parts: Sequence[pl.DataFrame]) -> Section:
         policies = here["policy"].unique(maintain_order=True).to_list()
         by_key = {(row["place"], row["policy"]): row for row in here.iter_rows(named=True)}
         rows = [
-            (Cell(policy), *(_cell(by_key.get((place, policy))) for place in places), _gap_cell(here, policy))
+            (
+                Cell(policy),
+                *(_cell(by_key.get((place, policy)), question) for place in places),
+                _gap_cell(here, policy),
+            )
             for policy in policies
         ]
         tables.append(Table(("policy", *places, "gap to the bound"), tuple(rows), _note(question)))
@@ -106,18 +110,19 @@ def _question(question: Question, parts: Sequence[pl.DataFrame]) -> Section:
 
 def _note(question: Question) -> str:
     direction = "lower" if question.lower else "higher"
-    note = f"Mean over seeds in {question.unit}, {direction} is better; in brackets the rank."
+    unit = "" if in_seconds(question.key) else f" in {question.unit}"
+    note = f"Mean over seeds{unit}, {direction} is better; in brackets the rank."
     note += " The best and those level with it are marked."
     if question.of_completed:
         note += " A policy without a rank completes fewer jobs than others."
     return note
 
 
-def _cell(row: Mapping[str, object] | None) -> Cell:
-    if row is None or row["mean"] is None:
+def _cell(row: Mapping[str, object] | None, question: Question) -> Cell:
+    if row is None or not isinstance(mean := row["mean"], float):
         return number_cell(None)
     rank = "" if row["rank"] is None else f" ({row['rank']})"
-    return number_cell(f"{number(row['mean'])}{rank}", best=row["verdict"] in LEVEL_WITH_BEST)
+    return number_cell(f"{text_of(question.key)(mean)}{rank}", best=row["verdict"] in LEVEL_WITH_BEST)
 
 
 def _gap_cell(here: pl.DataFrame, policy: str) -> Cell:

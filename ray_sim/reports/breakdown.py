@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 import polars as pl
 
-from ray_sim.model.readable import text_of
+from ray_sim.model.readable import number
 from ray_sim.model.result import JobStatus
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.reports.compare import paired_rows
@@ -41,6 +42,8 @@ class ClassRatio:
     """Ratio for one class of jobs, policy over baseline, over all pairs of runs."""
 
     label: str
+    run_times_s: tuple[float, float]
+    """Least and largest run time of the baseline's jobs of the class."""
     jobs: int
     """Number of jobs completed under both, over all pairs."""
     pairs: int
@@ -139,8 +142,9 @@ def break_down(by: By, policy: str, jobs: pl.DataFrame, classes: pl.DataFrame) -
     both, left_out = _completed_in_both(jobs, classes)
     seeds, pair = np.unique(both["seed"].fill_null(-1).to_numpy(), return_inverse=True)
     index = both["class"].to_numpy()
-    labels = dict(classes.select("class", "label").unique().iter_rows())
-    shape = (len(seeds), max(labels, default=-1) + 1)
+    run_times = pl.col("duration_s").min().alias("least"), pl.col("duration_s").max().alias("largest")
+    ranges = classes.group_by("class", "label").agg(*run_times).sort("class")
+    shape = (len(seeds), max(ranges["class"], default=-1) + 1)
 
     def per_pair(weights: FloatArray | None) -> FloatArray:
         sums = np.bincount(pair * shape[1] + index, weights, minlength=shape[0] * shape[1])
@@ -149,8 +153,8 @@ def break_down(by: By, policy: str, jobs: pl.DataFrame, classes: pl.DataFrame) -
     counts = per_pair(None)
     jct_s, baseline_jct_s = (per_pair(both[column].to_numpy()) for column in ("jct_s", "jct_s_baseline"))
     ratios = tuple(
-        _class_ratio(label, counts[:, each], jct_s[:, each], baseline_jct_s[:, each])
-        for each, label in sorted(labels.items())
+        _class_ratio(label, run_times_s, counts[:, each], jct_s[:, each], baseline_jct_s[:, each])
+        for each, label, *run_times_s in ranges.iter_rows()
         if counts[:, each].any()
     )
     return Breakdown(by, policy, ratios, left_out)
@@ -185,12 +189,19 @@ def _completed_in_both(jobs: pl.DataFrame, baseline: pl.DataFrame) -> tuple[pl.D
     return pairs.filter(here & there), pairs.filter(here ^ there).height
 
 
-def _class_ratio(label: str, counts: FloatArray, jct_s: FloatArray, baseline_jct_s: FloatArray) -> ClassRatio:
+def _class_ratio(
+    label: str,
+    run_times_s: Sequence[float],
+    counts: FloatArray,
+    jct_s: FloatArray,
+    baseline_jct_s: FloatArray,
+) -> ClassRatio:
     with_jobs = counts > 0
     jobs = int(counts.sum())
     sums, baseline_sums = jct_s[with_jobs], baseline_jct_s[with_jobs]
     return ClassRatio(
         label=label,
+        run_times_s=(run_times_s[0], run_times_s[1]),
         jobs=jobs,
         pairs=int(with_jobs.sum()),
         mean_jct_s=float(sums.sum()) / jobs,
@@ -210,9 +221,8 @@ def quantile_classes(values: pl.Series, parts: int) -> tuple[IntArray, list[str]
     limits = np.quantile(sample, levels, method="inverted_cdf") if len(sample) else levels
     index = np.searchsorted(limits, sample, side="left").astype(np.int64)
     inside = [sample[index == each] for each in range(parts)]
-    text = text_of(values.name)
     return index, [
-        f"{text(float(part.min()))} to {text(float(part.max()))}" if len(part) else "" for part in inside
+        f"{number(float(part.min()))} to {number(float(part.max()))}" if len(part) else "" for part in inside
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import polars as pl
 
@@ -10,7 +10,7 @@ from ray_sim.model.html import table_html
 from ray_sim.model.readable import duration, number, text_of
 from ray_sim.model.text import shown
 from ray_sim.reports.across import Scale
-from ray_sim.reports.breakdown import Breakdown, ClassRatio, JobChange, JobComparison
+from ray_sim.reports.breakdown import Breakdown, By, ClassRatio, JobChange, JobComparison
 from ray_sim.reports.compare import GroupComparison, PolicyComparison, lower_is_better
 from ray_sim.reports.page import Cell, Table, frame_table, number_cell
 from ray_sim.reports.policy_bounds import PolicyBound
@@ -36,6 +36,31 @@ COMPARED = {
     "verdict": "verdict",
 }
 """Fields of `PolicyComparison` by heading of the table of a comparison."""
+
+
+_LEGEND = {
+    "d_z": "mean of the differences over their standard deviation",
+    "wins": "share of seeds with the better value, equal ones half",
+    "bound": "no schedule of these jobs beats it (docs/certificates.md)",
+    "gap": "ratio of mean and bound - 1",
+    "B1": "no job waits",
+    "B2": "the cluster as one machine, shortest remaining time first",
+    "B3": "the cluster as one machine, by mean busy times",
+    "B4": "as B3, with all resources and each job's largest rate",
+    "restarts": "later starts, and moves",
+}
+"""Meaning of words in headings and cells of tables of runs."""
+
+
+def legend(texts: Iterable[str]) -> str:
+    """Line with the meaning of the words of `_LEGEND` in headings and cells; empty without one."""
+    words = {word for text in texts for word in text.split()}
+    return "; ".join(f"{word}: {meaning}" for word, meaning in _LEGEND.items() if word in words)
+
+
+def texts_of(tables: Iterable[Table]) -> list[str]:
+    """Headings and cells of tables."""
+    return [text for each in tables for text in (*each.columns, *(c.text for row in each.rows for c in row))]
 
 
 def page_table_html(title: str, table: Table) -> str:
@@ -110,7 +135,8 @@ def breakdown_table(breakdown: Breakdown, baseline: str) -> Table:
         cells = [each.jobs, duration(each.mean_jct_s), duration(each.baseline_mean_jct_s)]
         ratio = number(each.ratio) + bracketed(each.interval, each.pairs)
         ahead = _ahead(each, breakdown.policy, baseline)
-        rows.append((Cell(each.label), *map(number_cell, cells), Cell(ratio), Cell(ahead)))
+        jobs = " to ".join(map(duration, each.run_times_s)) if breakdown.by is By.DURATION else each.label
+        rows.append((Cell(jobs), *map(number_cell, cells), Cell(ratio), Cell(ahead)))
     columns = breakdown.by.heading, "jobs", "mean JCT", "baseline's", "ratio", "ahead"
     return Table(columns, tuple(rows))
 

@@ -143,6 +143,7 @@ _MORE_IS_BETTER = (
 )
 _UTILITY = "utility"
 _WELFARE = "welfare.welfare"
+_UTILISATION = "utilisation."
 _OF_WELFARE = (_WELFARE, "welfare.bound", "welfare.revenue", "welfare.eviction_rate")
 _NOT_OF_WELFARE = (
     *("jct_s.median", "jct_s.p90", "jct_s.p99", "queue_s.mean"),
@@ -222,15 +223,18 @@ def _ratios(runs: pl.DataFrame) -> dict[str, float | None]:
 def sweep_headings(table: pl.DataFrame) -> dict[str, str]:
     """Columns of `SWEEP_HEADINGS` that a sweep table shows, with their headings.
 
-    Columns that the table lacks are left out; so are those of welfare if no row has any, and quantiles and
-    bounds of completion times if every row has a welfare.
+    Columns that the table lacks are left out; so are resources that no row uses, welfare if no row has any,
+    and quantiles and bounds of completion times if every row has a welfare.
     """
     left_out: tuple[str, ...] = ()
     if _WELFARE in table.columns and not table[_WELFARE].count():
         left_out = ("welfare.",)
     elif _WELFARE in table.columns and not table[_WELFARE].null_count():
         left_out = _NOT_OF_WELFARE
-    shown = [name for name in SWEEP_HEADINGS if name in table.columns and not name.startswith(left_out)]
+    used = columns_in_use(table, _UTILISATION)
+    unused = {name for name in table.columns if name.startswith(_UTILISATION) and name not in used}
+    columns = [name for name in SWEEP_HEADINGS if name in table.columns and name not in unused]
+    shown = [name for name in columns if not name.startswith(left_out)]
     return {name: SWEEP_HEADINGS[name] for name in shown}
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.cli.console import print_rows, print_table, say
+from ray_sim.cli.console import print_legend, print_rows, print_table, print_text, say
 from ray_sim.model.readable import number
 from ray_sim.progress import Pace
 
@@ -144,6 +144,28 @@ def test_a_table_too_wide_for_columns_becomes_records(
         "mean JCT s  3.5",
         "makespan s  4",
     ]
+
+
+@pytest.mark.parametrize("width", range(22, 60))
+def test_a_line_never_ends_inside_a_duration(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    durations = ["13 h 58 min", "1,234 d 2 h", "4.5 s"]
+    text = f"-{durations[0]} [-{durations[1]}, {durations[2]}]"
+    monkeypatch.setenv("COLUMNS", str(width))
+    print_table(["policy", "difference"], [("las", text), ("sjf", "-")])
+    print_rows([("now", text)])
+    print_text(text)
+    printed = capsys.readouterr().out
+    assert [printed.count(each) for each in durations] == [3, 3, 3]
+    assert printed.isascii()  # what is copied has plain blanks
+
+
+def test_a_legend_explains_the_words_of_a_table_and_no_others(capsys: pytest.CaptureFixture[str]) -> None:
+    print_legend(["lower bound", "gap", "B3 of gpu"])
+    assert [line.partition(":")[0] for line in capsys.readouterr().out.split("; ")] == ["bound", "gap", "B3"]
+    print_legend(["mean JCT", "boundary"])
+    assert capsys.readouterr().out == ""
 
 
 def test_names_of_a_trace_do_not_reach_the_terminal_raw(capsys: pytest.CaptureFixture[str]) -> None:

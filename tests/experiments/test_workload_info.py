@@ -156,7 +156,7 @@ def test_a_vc_where_some_job_must_wait_is_named(tmp_path: Path) -> None:
 
 def test_bars_are_drawn_of_run_times_and_of_days(tmp_path: Path) -> None:
     rows = dict(info(tmp_path, [2.0] * 30, None, cluster_of([4])).rows())
-    assert rows["run time 1,000 .. 10,000 s"] == "█" * 40 + " 30"
+    assert rows["run time 16 min 40 s .. 2 h 47 min"] == "█" * 40 + " 30"
     # 24 jobs of 2 GPU-hours on the first day of 96 GPU-hours, 6 on the second.
     assert rows["  submitted, by day"] == "█▃ at most 0.5"
 

@@ -23,6 +23,7 @@ from ray_sim.model.readable import ASCII, bar, duration, instant, sparkline, tol
         (90_000.0, "1 d 1 h"),
         (1e7, "115 d 18 h"),
         (-60.0, "-1 min"),
+        (float("inf"), "inf"),
     ],
 )
 def test_durations_have_their_two_largest_units(seconds: float | None, text: str) -> None:

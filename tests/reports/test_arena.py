@@ -174,6 +174,8 @@ def test_the_page_shows_every_question_and_names_are_inert() -> None:
     for question in QUESTIONS:
         assert question.title.replace("'", "&#39;") in html
     assert "<script>" not in html
+    assert ">10 s (1)<" in html
+    assert "seeds in units, higher" in html
     assert (
         html.count("<svg") == 4
     )  # both places have pictures for mean JCT and for utility: the scores have no others

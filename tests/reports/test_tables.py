@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import polars as pl
 import pytest
 
 from ray_sim.model.result import UtilityCertificate
@@ -73,6 +74,13 @@ def test_other_runs_keep_their_columns_beside_announced_ones() -> None:
     both = sweep_headings(table)
     assert set(both) == {*others, *(name for name in both if name.startswith("welfare."))}
     assert sweep_headings(table.filter(policy="sjf")) == others
+
+
+def test_a_resource_that_no_run_uses_has_no_column() -> None:
+    table = sweep_table([_row("sjf", 0, 30.0), _row("fifo", 0, 30.0)])
+    shares = pl.Series("utilisation.gpu", [0.0, 0.5])
+    assert "utilisation.gpu" in sweep_headings(table.with_columns(shares))
+    assert "utilisation.gpu" not in sweep_headings(table.with_columns(shares * 0))
 
 
 def test_the_run_table_keeps_every_run() -> None:

@@ -13,6 +13,7 @@ from ray_sim.experiments.capacity.proof import Bound
 from ray_sim.experiments.capacity.request import Mix, PlanRequest, within
 from ray_sim.model.html import facts_html, table_html
 from ray_sim.model.readable import number, text_of
+from ray_sim.reports.page import Cell, Table, number_cell
 from ray_sim.reports.statistics import (
     ConfidenceInterval,
     bracketed,
@@ -187,32 +188,31 @@ class PlanReport:
         return plan_html(self)
 
 
-def points_columns(report: PlanReport) -> list[str]:
-    """Headings of the table of evaluated choices."""
-    request = report.request
-    axes = [f"{axis.name}.count" for axis in request.choices.axes]
-    share = request.goal.quantile is not None
-    ratio = [] if request.goal.factor is None else ["x now"]
-    columns = ["policy", *axes, "price", request.goal.key, "95 % interval", *ratio]
-    columns += ["runs that meet it", "goal"]
+def points_table(report: PlanReport) -> Table:
+    """Table with a row for each evaluated choice."""
+    goal = report.request.goal
+    axes = [f"{axis.name}.count" for axis in report.request.choices.axes]
+    share = goal.quantile is not None
+    ratio = [] if goal.factor is None else ["x now"]
+    columns = ["policy", *axes, "price", goal.key, "95 % interval", *ratio, "runs that meet it", "goal"]
     bounds = [] if report.no_proof else ["share in time, any policy" if share else "bound, any policy"]
-    return [*columns, *bounds]
+    rows = [_point_cells(report, plan.policy, point) for plan in report.plans for point in plan.points]
+    return Table((*columns, *bounds), tuple(rows))
 
 
-def points_rows(report: PlanReport) -> list[list[object]]:
-    """A row for each evaluated choice, see `points_columns`."""
-    return [
-        [
-            *(plan.policy, *point.mix, point.price, point.mean),
-            interval_text(point.interval, point.runs if math.isfinite(point.mean) else 0),
-            *([] if report.request.goal.factor is None else [_ratio_text(point)]),
-            f"{point.meeting} of {point.runs}",
-            "met" if point.met else "not met",
-            *([] if report.no_proof else [point.bound and point.bound.value]),
-        ]
-        for plan in report.plans
-        for point in plan.points
-    ]
+def _point_cells(report: PlanReport, policy: str, point: Point) -> tuple[Cell, ...]:
+    goal, bound = report.request.goal, point.bound
+    text = text_of(goal.key)
+    of_bound = number if goal.quantile is not None else text
+    return (
+        Cell(policy),
+        *map(number_cell, (*point.mix, point.price, text(point.mean))),
+        Cell(interval_text(point.interval, point.runs if math.isfinite(point.mean) else 0, text)),
+        *([] if goal.factor is None else [Cell(_ratio_text(point))]),
+        Cell(f"{point.meeting} of {point.runs}"),
+        Cell("met" if point.met else "not met"),
+        *([] if report.no_proof else [number_cell(bound and of_bound(bound.value))]),
+    )
 
 
 def plan_html(report: PlanReport) -> str:
@@ -250,9 +250,10 @@ def answers(report: PlanReport) -> list[tuple[str, object]]:
     goal = report.request.goal
     rows: list[tuple[str, object]] = [("results", report.directory), ("goal", goal)]
     if goal.now:
-        scenario, now = report.request.scenario, number(float(np.mean(goal.now)))
+        scenario, text = report.request.scenario, text_of(goal.key)
         where = f"on {scenario.cluster} under {scenario.policy}"
-        rows.append(("now", f"{now} {where}, so the limit is {number(goal.limit)}"))
+        now = f"{text(float(np.mean(goal.now)))} {where}, so the limit is {text(goal.limit)}"
+        rows.append(("now", now))
     for plan in report.plans:
         rows += _policy_rows(report, plan)
     if report.no_proof:

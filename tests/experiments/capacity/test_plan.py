@@ -298,7 +298,7 @@ def test_half_of_now_is_that_of_the_given_cluster_and_the_rest_of_the_cluster_ha
     assert (report.request.goal.now, report.request.goal.limit) == ((55.0,), 27.5)
     rows = dict(answers(report))
     assert rows["fifo"] == "needs s.count=2, price 11: 0.4545 x now"
-    assert str(rows["now"]).endswith("so the limit is 27.5")
+    assert str(rows["now"]).endswith("so the limit is 28 s")
     assert rows["  seeds"] == "nothing here depends on a seed: one run per choice, and no interval"
     assert json.loads((tmp_path / "out" / PLAN_FILE).read_text())["goal"]["factor"] == 0.5
     never = replace(ask, goal=parse_goal("makespan_s < now"))
