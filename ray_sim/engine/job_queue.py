@@ -94,7 +94,7 @@ class JobQueue:
         self._queue = self._serving.queue
         self._scores = self._serving.scratch.scores
         self._rejected = NO_JOBS
-        self._to_serve = np.zeros(len(self._arrays.pool_ptr) - 1, dtype=np.bool_)
+        self._to_serve = np.zeros(len(self._arrays.part_class_ptr) - 1, dtype=np.bool_)
         self._refused = np.empty(len(world.table), dtype=np.int64)
         self._books = handle(QueueBooks(self._serving, self._to_serve, self._verdict, self._refused))
 
