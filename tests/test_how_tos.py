@@ -31,7 +31,7 @@ NOT_RUN = {
     "a trace that is not in the project": (
         *("trace.parquet", "sia_philly.csv.gz", "week.parquet", "clusterdata-2011-2", "cluster_job_log"),
         *("cell_a", "google.parquet", "openb_pod_list", "pods.parquet", "pcs_vc_traces", "mine.parquet"),
-        *("philly.yaml", "philly_days.yaml", "runs/fifo --trace"),
+        *("philly.yaml", "philly_days.yaml", "runs/fifo --trace", "packing runs/fgd"),
     ),
     "a public trace, of which tests/workloads/formats/test_presets.py converts a sample": (
         *("convert sacct", "convert swf", "convert k8s-", "convert kueue", "convert condor", "convert pbs"),
