@@ -19,12 +19,12 @@ PRODUCT = ("ray_sim", "workloads", "cluster_specs", "jobs", "benchmarks")
 SHORT = 40
 
 BUDGETS = {
-    "lines of Python": 89_000,
-    "files of Python": 590,
-    f"files under {SHORT} lines": 79,
-    "modules in the longest import chain": 28,
-    "lines of tests": 73_900,
-    "words of docs outside decisions": 93_500,
+    "lines of Python": 89_250,
+    "files of Python": 588,
+    f"files under {SHORT} lines": 76,
+    "modules in the longest import chain": 26,
+    "lines of tests": 74_300,
+    "words of docs outside decisions": 95_200,
 }
 
 
