@@ -31,6 +31,8 @@ def best_fit(free, need, allowed, server):
 class BestFit(Policy):
     """Start each waiting job on the fullest server that holds all of it, by free GPUs."""
 
+    respects_shares = False  # it counts free GPUs of a server, not of its devices
+
     def start(self, world, streams):
         self.world = world
 

@@ -8,6 +8,7 @@ from ray_sim.policy_api import Decision, Parameter, Policy
 class TimeSlices(Policy):
     """Jobs that have waited longest start first, in place of jobs past their slice if there is no room."""
 
+    respects_shares = False  # it counts free GPUs of a server, not of its devices
     parameters = (Parameter("slice_s", "float", 7200.0, "run time after which a job gives way", minimum=1.0),)
 
     def __init__(self, slice_s):

@@ -86,6 +86,7 @@ class PlacementAgent(Agent):
     """Agent of `ray_sim/Placement-v0`: it places the tasks of new jobs at slot boundaries."""
 
     slotted: ClassVar[bool] = True
+    respects_shares: ClassVar[bool] = False
     entries = placement_round.ENTRIES
     most_jobs: int = PlacementSettings().most_jobs
     most_new: int | None = None

@@ -258,7 +258,8 @@ def _survives_edge_cases(subject: Subject) -> str:
         try:
             summary = subject.run(world).summary
         except RaySimError as failure:
-            raise BrokenError(f"{name}: {failure}") from failure
+            remedy = "; or set respects_shares = False, and such worlds are refused" if name == SHARED else ""
+            raise BrokenError(f"{name}: {failure}{remedy}") from failure
         if summary.unfinished and can_end:
             raise BrokenError(f"{name}: {summary.unfinished} of {summary.jobs} jobs were never finished")
     return f"{', '.join(worlds)}: every job ended that could"
