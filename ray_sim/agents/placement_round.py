@@ -35,10 +35,10 @@ from ray_sim.engine.decision import Decision
 from ray_sim.engine.order import never_fits
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
-from ray_sim.kernels.core.arrays import WORKER, devices, new_changes
+from ray_sim.kernels.core.arrays import WORKER, new_changes
 from ray_sim.kernels.core.queue_dispatch import order_changes
 from ray_sim.kernels.handle import handle
-from ray_sim.model.errors import ForbiddenActionError, InvalidInputError, InvalidScenarioError
+from ray_sim.model.errors import ForbiddenActionError, InvalidInputError
 from ray_sim.model.text import names_text
 from ray_sim.model.units import NEVER_US, IntArray
 
@@ -81,10 +81,6 @@ class PlacementRound(Round):
         new = rows if settings.most_new is None else whole_number("most_new", settings.most_new, 1, rows)
         scaled = switch("scaled", settings.scaled)
         super().__init__(world)
-        if devices(self._world.arrays):
-            raise InvalidScenarioError(
-                "jobs ask for shares of a GPU, and agents choose servers, not devices; set gpu_shares=pooled"
-            )
         self._settings = settings
         self.names = chosen(settings.observe, STATE, ENTRIES, world)
         self._verdict = never_fits(self._world, "pooled")[self._world.arrays.job_class]

@@ -255,7 +255,7 @@ def test_shares_of_a_gpu_are_placed_by_the_rule_of_a_queue_and_refused_by_placem
     for _ in range(2):
         seen, *_ = queue.step(0)
     assert seen["waited_s"].tolist() == [20, 0, 0]  # till then each device had 0.4 GPU free
-    with pytest.raises(InvalidScenarioError, match="not devices; set gpu_shares=pooled"):
+    with pytest.raises(InvalidScenarioError, match=r"does not know the devices of a server, .*=pooled"):
         PlacementEnv(world_of(jobs, [2], params={"slot_s": 10})).reset()
 
 
