@@ -100,7 +100,7 @@ NO_SCORING = Scoring(
         accepts=np.zeros((0, 0), np.bool_),
     ),
 )
-"""Of rules that score no servers."""
+"""What stands for a `Scoring` under placement rules that give servers no score: arrays without entries."""
 
 SCORE_ROWS = 1024
 """Classes of tasks whose scores are kept at a time."""
