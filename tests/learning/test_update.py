@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'ray_sim[learn]'")
 
 from ray_sim.learning.update import MovingAverage
 
