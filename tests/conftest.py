@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -38,6 +39,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     need none come next.
     """
     items.sort(key=_turn)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected lives to the end: no later search for garbage looks at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _turn(item: pytest.Item) -> int:

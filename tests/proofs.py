@@ -9,7 +9,7 @@ import pytest
 PROOFS = "RAY_SIM_PROOFS"
 """Environment variable: `few` (`make test-quick`), `some` (default) or `all` (`make test-all`)."""
 
-PER_COMMIT = 25
+PER_COMMIT = 15
 QUICK_SHARE = 5
 """`few` tries a fifth of `some`,"""
 QUICK_LEAST = 8

@@ -28,16 +28,16 @@ FIGURE = {
         "title": "Queueing <delay>",
         "source": "figure 1",
         "metric": "queue_s.mean",
-        "x": {"of": "cluster", "label": "servers", "values": {"few.yaml": 1, "many.yaml": 2000}},
+        "x": {"of": "cluster", "label": "servers", "values": {"few.yaml": 1, "many.yaml": 200}},
         "y": {"label": "mean queueing delay", "unit": "s"},
         "published": {"facts": ["none waits"]},
     },
     "shape": [
-        {"name": "none waits on many", "range": {"of": "fifo", "between": [-1, 1]}, "at": [2000]},
+        {"name": "none waits on many", "range": {"of": "fifo", "between": [-1, 1]}, "at": [200]},
         {
             "name": "SRTF waits on many",
             "range": {"of": "srtf", "between": [1, None]},
-            "at": [2000],
+            "at": [200],
             "because": "all count",
         },
         {"name": "all count", "metric": "jobs", "range": {"of": "fifo", "between": [19, 21]}},
@@ -68,7 +68,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
     figures = tmp_path / "figures"
     figures.mkdir()
-    for name, count in (("few", 1), ("many", 2000)):
+    for name, count in (("few", 1), ("many", 200)):
         (figures / f"{name}.yaml").write_text(CLUSTER.format(name, count))
     for name, content in (("mine", FIGURE), ("trace", MISSING)):
         (figures / f"{name}.yaml").write_text(json.dumps(content))
@@ -94,10 +94,10 @@ def test_figures_run_are_judged_and_resume(folder: Path, capsys: pytest.CaptureF
     assert (point["mean"], point["seeds"]) == (pytest.approx(pl.Series(waits).mean()), 8)
 
     figure = read_figure("mine", folder / "mine.yaml", HashedInputs())
-    (times,) = figure_samples(figure.cells, [1, 2000], "timing.wall_s.simulate", store).paired(("fifo", (1,)))
+    (times,) = figure_samples(figure.cells, [1, 200], "timing.wall_s.simulate", store).paired(("fifo", (1,)))
     assert len(times) == 8
     with pytest.raises(UnknownNameError, match=r"queue_s\.mean"):
-        figure_samples(figure.cells, [1, 2000], "queue_s.mena", store)
+        figure_samples(figure.cells, [1, 200], "queue_s.mena", store)
 
     # Jobs of this kind have no utility, so the metric is null.
     for name, metric in (("unknown", "queue_s.mena"), ("null", "utility")):

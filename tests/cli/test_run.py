@@ -158,7 +158,11 @@ SWEEP = "name: s\nworkloads: [{path: w.parquet}]\nclusters: [pool-368]\npolicies
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "command", ["run --workload w.parquet --cluster pool-368 --policy a_online", "sweep s.yaml"]
+    "command",
+    [
+        "run --workload w.parquet --cluster pool-368 --policy a_online",
+        pytest.param("sweep s.yaml", marks=pytest.mark.long),
+    ],
 )
 def test_a_command_says_that_it_compiles_before_it_does(desk: Path, command: str) -> None:
     # The policy is refused when the world is set up, for which the first kernels are compiled.

@@ -145,6 +145,7 @@ def test_all_curves_are_those_published(
     check_curve(published, packed(pods, rule, seed), pods, rule, seed)
 
 
+@pytest.mark.long
 def test_random_is_within_the_spread_of_the_published_seeds(packed: Packed, published: Path) -> None:
     # The published order of candidates came from threads. Means of 4 and of 10 seeds, 3 sd of both apart.
     ours = [curve_of(packed("default", "random", seed)) for seed in range(42, 46)]

@@ -140,7 +140,8 @@ def test_lists_of_all_types_change_nothing(jobs: list[Job], gpus: list[float], p
 @pytest.mark.slow
 def test_all_small_worlds_keep_to_accepted_types_and_backfilling_leaves_no_room_unused() -> None:
     lengths = (3, 5, 2, 4)
-    for lists in product((None, "T4", "V100", "T4|V100"), repeat=4):
+    every = list(product((None, "T4", "V100", "T4|V100"), repeat=4))
+    for lists in every[:: len(every) // instances(len(every), 51)]:
         for gpus in ((1, 2, 1, 2), (2, 2, 1, 1)):
             jobs = [Job(0, n, length) for n, length in zip(gpus, lengths, strict=True)]
             world = typed_world(jobs, lists, [2, 1, 2], ["T4", "V100", "V100"])

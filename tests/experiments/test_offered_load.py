@@ -325,7 +325,7 @@ def waits(world: World, name: str, params: Mapping[str, object]) -> tuple[IntArr
 def test_where_it_is_warned_some_job_waits_or_never_ends_under_every_policy() -> None:
     queues = cycle(QUEUES)
     told = {"waits": 0, "never ends": 0, "nothing": 0}
-    for seed in range(500):
+    for seed in range(instances(500, 100)):
         table, cluster = drawn(seed)
         found = offered_load(table, cluster)
         for partition, parts in (("none", [found.whole]), ("vc", list((found.vcs or {}).values()))):
@@ -345,4 +345,4 @@ def test_where_it_is_warned_some_job_waits_or_never_ends_under_every_policy() ->
                 if any(load.backlog and load.backlog.drain_h is None for load in loads):
                     told["never ends"] += 1
                     assert not np.isin(status, (COMPLETED, REJECTED)).all(), (seed, partition, name, params)
-    assert min(told.values()) > 50, told
+    assert min(told.values()) > instances(500, 100) // 10, told

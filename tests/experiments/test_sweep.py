@@ -194,6 +194,7 @@ def test_a_lost_task_costs_only_the_run_that_was_under_way(tmp_path: Path, at_de
     assert len((at_desk / "diary").read_text().splitlines()) == 1 + 60 + 1
 
 
+@pytest.mark.long
 def test_a_lost_task_is_made_up_for_where_its_worker_saw_no_store(tmp_path: Path, at_desk: Path) -> None:
     (at_desk / "diary").unlink(missing_ok=True)
     file = sweep_file(tmp_path, "far-midway", policies=["mine:DeadlyMidway"], seeds={"count": 60})

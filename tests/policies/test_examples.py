@@ -33,7 +33,7 @@ EXAMPLES = {
     "first_announced": "FirstAnnounced",
     "best_fit": "BestFit",
 }
-LONG = {"least_increment", "chunks_in_turn"}
+LONG = {"least_increment", "chunks_in_turn", "time_slices", "most_waiting_users"}
 
 
 @pytest.fixture(autouse=True)

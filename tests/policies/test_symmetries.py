@@ -37,8 +37,17 @@ PARAMS: dict[str, Mapping[str, Any]] = {"pd_ors": DECLARED, "oasis": DECLARED}
 QUICK = {"fifo", "las", "drf", "chunk_spt", "pd_ors"}
 """One of each way in which policies speak with the engine."""
 
+LONG = {"dorm"}
+"""Solves a mixed-integer programme at every decision."""
+
 EVERY = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in policy_classes()]
+    "name",
+    [
+        pytest.param(
+            name, marks=[pytest.mark.long] * (name in LONG) + [pytest.mark.slow] * (name not in QUICK)
+        )
+        for name in policy_classes()
+    ],
 )
 JOBS = 10
 AMONG = 20

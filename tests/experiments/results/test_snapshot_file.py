@@ -89,7 +89,7 @@ ACTORS = ("--fleet", "actors", "--sites", "2")
 @pytest.mark.parametrize(
     ("number", "fleet"),
     [
-        (signal.SIGINT, ()),
+        pytest.param(signal.SIGINT, (), marks=pytest.mark.long),
         (signal.SIGKILL, ()),
         pytest.param(signal.SIGKILL, ACTORS, marks=[pytest.mark.ray, pytest.mark.long]),
     ],

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.proofs import instances
 from workloads.convert import ConversionReport, convert
 from workloads.formats.guessing.guess import Guess, guess_mapping
 from workloads.formats.registry import presets
@@ -427,7 +428,7 @@ def drawn_lifecycles(draw: st.DrawFn) -> tuple[str, pl.DataFrame]:
     return "\n".join(lines) + "\n", truth
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=instances(80))
 @given(drawn_tables() | drawn_lifecycles())
 def test_what_is_guessed_without_a_doubt_is_what_the_table_means(drawn: tuple[str, pl.DataFrame]) -> None:
     text, truth = drawn
