@@ -11,7 +11,7 @@ every policy          Policy, PolicyContext, View, JobColumns, Decision, NO_JOBS
                       WHOLE_TRACE
 queues                PriorityPolicy, JobQueue, Order, QueueLevels, PLACEMENT, KNOWING_RULES, RULE_NAMES,
                       backfill
-placements of one's   VisiblePlacements, PlacementTable, Rows, allocation_changes, keeping_places,
+placements of one's   VisiblePlacements, Placer, PlacementTable, Rows, allocation_changes, keeping_places,
 own                   WORKER, PARAMETER_SERVER, ALL_REDUCE
 elastic jobs          ElasticPolicy, ElasticContext, ElasticView, ElasticDecision, Estimates, Losses
 chunked jobs          ChunkedPolicy, ChunkedContext, ChunkedView, ChunkedDecision, Dispatch, NewKeys,
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from ray_sim.engine.migrations import allocation_changes as allocation_changes
     from ray_sim.engine.migrations import keeping_places as keeping_places
     from ray_sim.engine.placements import VisiblePlacements as VisiblePlacements
+    from ray_sim.engine.placer import Placer as Placer
     from ray_sim.engine.policy_context import PolicyContext as PolicyContext
     from ray_sim.engine.states import State as State
     from ray_sim.engine.states import all_within as all_within
