@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ray_sim.kernels.compile import kernel, outlined
-from ray_sim.kernels.core.arrays import I64, Bool, Changes, Pool, WorldArrays
+from ray_sim.kernels.core.arrays import I64, Bool, Changes, WorldArrays
 from ray_sim.kernels.core.placement_rows import add_placement
 from ray_sim.kernels.core.queue_arrays import Scratch
 from ray_sim.policies.batch.profile import TAKEN, Profile, add_running, least_free, place_job
@@ -20,9 +20,9 @@ NEVER_PREEMPT, LOWER, LOWER_OR_NEWER, ANY = range(4)
 RULE, BACKFILL, RESERVE, PREEMPT, RECLAIM, FAIR, GRACE_US, CELLS = range(8)
 """Places in `Books.option`; `CELLS`: whether plans are made of cells that are no servers."""
 
-CANDIDATES, STOPPED, PENDING, PLANNED_TO, RESERVED, NOMINAL, STAMP = range(7)
+CANDIDATES, STOPPED, PENDING, PLANNED_TO, RESERVED, NOMINAL, RUNNING, NOW, STAMP = range(9)
 """Places in `Books.size`; `PLANNED_TO`: pending jobs for which a reservation has been sought; `NOMINAL`:
-whether the job at hand must not borrow."""
+whether the job at hand must not borrow; `RUNNING`: jobs in `Books.running`; `NOW`: time of the decision."""
 
 
 class JobFacts(NamedTuple):
@@ -46,12 +46,22 @@ class JobFacts(NamedTuple):
     """Whether the team may not start it even if no other job runs."""
 
 
+class Kept(NamedTuple):
+    """What lasts from one decision to the next."""
+
+    by: I64
+    """(J,) job for which a running one leaves after its grace period, -1 for none."""
+    due: I64
+    """(J,) when a job to which room is promised is to start, NEVER for others."""
+    acted: Bool
+    """(M,) teams of which a job waited for its quota."""
+
+
 class Books(NamedTuple):
     """Arrays of a run."""
 
     arrays: WorldArrays
-    plan: WorldArrays
-    """With cells in place of servers."""
+    profile: Profile
     plan_cell: I64
     """(C,) cell of each place that a planned row names: itself."""
     facts: JobFacts
@@ -63,6 +73,9 @@ class Books(NamedTuple):
     changes: Changes
     free: I64
     """(S, R + D) quanta."""
+    running: I64
+    """(J,) running jobs, by planned end."""
+    kept: Kept
     start: I64
     """(J,) last start of running jobs."""
     size: I64
@@ -93,12 +106,13 @@ class Books(NamedTuple):
 
 def new_work(n_jobs: int, classes: int, teams: int, resources: int) -> dict[str, Any]:
     """Work space fields of `Books` that depend on numbers only."""
-    each = ("failed_limit", "start", "candidate", "mark", "stopped", "stopped_by", "victim", "pending")
+    each = ("candidate", "mark", "victim", "pending", "running", "following", "start")
     return {
-        **{name: np.zeros(n_jobs, np.int64) for name in (*each, "following")},
+        **{name: np.zeros(n_jobs, np.int64) for name in each},
         "size": np.zeros(STAMP + 1, np.int64),
         "lacking": np.zeros(resources, np.bool_),
         "failed_stamp": np.full(n_jobs, -1),
+        **{name: np.zeros(n_jobs, np.int64) for name in ("failed_limit", "stopped", "stopped_by")},
         "blocked": np.zeros(classes, np.bool_),
         "head": np.zeros(teams, np.int64),
     }
@@ -111,23 +125,24 @@ def plans(books: Books) -> bool:
 
 
 @outlined
-def fits_now(books: Books, profile: Profile, pool: Pool, job: int, until: int) -> int:
-    """Return the rows, in `Books.out`, of a placement from now to before ``until``; 0 if there is none."""
-    rule, there = books.option[RULE], pool.there
-    if profile.size[TAKEN] == 0 or not plans(books):
+def fits_now(books: Books, job: int) -> int:
+    """Return the rows, in `Books.out`, of a placement from now on for the job's limit; 0 if there is none."""
+    rule, there, profile = books.option[RULE], books.profile.pool.there, books.profile
+    if not plans(books) or profile.size[TAKEN] == 0:
         return place_job(rule, books.arrays, job, books.free, there, books.out)
-    least_free(books.arrays, profile, pool, until)
-    n = place_job(rule, books.plan, job, profile.least, profile.there, books.plan_out)
+    least_free(profile, books.size[NOW] + books.facts.limit[job])
+    n = place_job(rule, profile.plan, job, profile.least, profile.there, books.plan_out)
     if n == 0 or not books.option[CELLS]:
         return n
     return place_job(rule, books.arrays, job, books.free, there, books.out)
 
 
 @outlined
-def take_away(books: Books, profile: Profile, pool: Pool, job: int, sign: int) -> None:
+def take_away(books: Books, job: int, sign: int) -> None:
     """Suppose that a running job holds nothing; with ``sign`` -1 it holds what it held again."""
+    profile = books.profile
     profile.gone[job] = sign > 0
-    add_placement(books.arrays, pool, job, sign, books.free)
+    add_placement(books.arrays, profile.pool, job, sign, books.free)
     if plans(books):
-        add_running(books.arrays, profile, pool, job, sign, profile.free)
+        add_running(profile, job, sign, profile.free)
     hold_quota(books.quotas, books.facts.team[job], job, -sign)

@@ -6,12 +6,12 @@ module declares the parameters, prepares the arrays and orders the waiting jobs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ray_sim.kernels.core.arrays import NEVER, Pool, devices, new_changes
+from ray_sim.kernels.core.arrays import NEVER, devices, new_changes
 from ray_sim.kernels.core.queue_arrays import new_scratch
 from ray_sim.kernels.handle import handle
 from ray_sim.model.errors import InvalidScenarioError
@@ -28,11 +28,12 @@ from ray_sim.policies.batch.books import (
     STOPPED,
     Books,
     JobFacts,
+    Kept,
     new_work,
 )
 from ray_sim.policies.batch.fair_tree import FairShare, multifactor
 from ray_sim.policies.batch.parameters import DEFAULT_WEIGHTS, PARAMETERS
-from ray_sim.policies.batch.profile import cells_of, new_profile
+from ray_sim.policies.batch.profile import Profile, cells_of, new_profile
 from ray_sim.policies.batch.quotas import available, beyond_cluster, new_quotas, quota_needs, quota_resources
 from ray_sim.policies.batch.serve import serve
 from ray_sim.policy_api import (
@@ -43,6 +44,7 @@ from ray_sim.policy_api import (
     Parameter,
     Policy,
     PolicyContext,
+    State,
     Streams,
     View,
     Wake,
@@ -67,7 +69,7 @@ class Batch(Policy):
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     sees: frozenset[str] = frozenset({"priority", "vc", "time_limit"})
     wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.REVIEW | Wake.SERVER_CHANGE
-    unchanging: ClassVar[frozenset[str]] = frozenset({"_options", "_weights", "_books", "_profile", "_pool"})
+    unchanging: ClassVar[frozenset[str]] = frozenset({"_options", "_weights", "_books"})
 
     def __init__(
         self,
@@ -107,7 +109,6 @@ class Batch(Policy):
         """Number teams, classes and accounts, and make the arrays of the kernels."""
         self._placer, self._teams = world.placer(self._placement, streams), world.cluster.teams
         self._cells = cells_of(world.pools[:-1], self._placer)
-        self._pool: Pool | None = None
         n_jobs, columns = len(world.jobs.submit_us), cast("Any", world.jobs)
         rank, classes = classes_of(world.cluster, columns.priority, n_jobs)
         team = np.zeros(n_jobs, dtype=np.int64)
@@ -115,9 +116,8 @@ class Batch(Policy):
             team = teams_of(world.cluster, columns.vc, columns.vc_names)
         preemptible = np.array([each.preemptible for each in classes] or [True])[rank]
         self._new_books(world, team, rank, preemptible, self._limits(columns.time_limit_us, n_jobs))
-        self._by, self._due = np.full(n_jobs, -1), np.full(n_jobs, NEVER)
-        self._acted = np.zeros(max(len(self._teams), 1), dtype=np.bool_)
         self._class_acted = np.zeros(len(classes), dtype=np.bool_)
+        self._known = np.full(len(classes), bool(world.cluster.classes))  # else classes of jobs so far
         self._declared = tuple(each.name for each in classes) if world.cluster.classes else ()
         self._beyond_cluster = tuple(beyond_cluster(world.cluster))
         if self._order == "multifactor":
@@ -150,8 +150,7 @@ class Batch(Policy):
     def _new_books(
         self, world: PolicyContext, team: IntArray, rank: IntArray, preemptible: BoolArray, limit: IntArray
     ) -> None:
-        placer, (_, plan, merged) = self._placer, self._cells
-        arrays, resources = placer.arrays, quota_resources(world.cluster)
+        arrays, resources = self._placer.arrays, quota_resources(world.cluster)
         amount = (arrays.gang[:, :, None] * arrays.demand).sum(axis=1)
         quotas = new_quotas(self._teams, resources, quota_needs(world, resources, amount))
         n_jobs, n_teams = len(team), len(quotas.cohort)
@@ -169,29 +168,34 @@ class Batch(Policy):
             rows=np.minimum(arrays.gang, len(arrays.capacity)).sum(axis=1),
             beyond=np.asarray((quotas.need > limited[team]).any(axis=1)),
         )
-        self._options[[RULE, CELLS]] = placer.rule, merged
-        out = handle(placer.scratch)
-        self._changes = new_changes(n_jobs, placer.row_bound, devices(arrays))
+        self._options[[RULE, CELLS]] = self._placer.rule, self._cells.merged
+        out = handle(self._placer.scratch)
+        self._changes = new_changes(n_jobs, self._placer.row_bound, devices(arrays))
         self._work = Books(
             arrays=handle(arrays),
-            plan=handle(plan),
-            plan_cell=np.arange(len(plan.capacity)),
+            profile=cast("Profile", None),  # until the first decision
+            plan_cell=np.arange(len(self._cells.plan.capacity)),
             facts=facts,
             quotas=handle(quotas),
             option=self._options,
             out=out,
-            plan_out=handle(new_scratch(plan)) if merged else out,
+            plan_out=handle(new_scratch(self._cells.plan)) if self._cells.merged else out,
             changes=handle(self._changes),
             free=np.empty_like(arrays.empty),
+            kept=Kept(np.full(n_jobs, -1), np.full(n_jobs, NEVER), np.zeros(n_teams, dtype=np.bool_)),
             **new_work(n_jobs, len(arrays.class_job), n_teams, len(resources)),
         )
-        self._books = handle(self._work._replace(facts=handle(facts)))
-        self._grow(64, 64)
+        self._room = 0, 0
 
-    def _grow(self, jobs: int, rows: int) -> None:
-        """Make a profile with room for twice these numbers of planned holdings and rows."""
-        self._room = 2 * jobs, 2 * rows
-        self._profile = handle(new_profile(self._placer.arrays, *self._cells[:2], *self._room))
+    def _make_room(self, view: View, waiting: IntArray) -> None:
+        """Make a profile that can plan all waiting jobs, if there is none."""
+        jobs, rows = len(waiting), int(self._work.facts.rows[waiting].sum())
+        if self._room[0] <= jobs or self._room[1] <= rows:
+            self._room = 2 * jobs + 64, 2 * rows + 64
+            pool = self._placer.pool(view)
+            profile = handle(new_profile(self._placer.arrays, self._cells, pool, *self._room))
+            facts, kept = handle(self._work.facts), handle(self._work.kept)
+            self._books = handle(self._work._replace(profile=profile, facts=facts, kept=kept))
 
     def decide(self, view: View) -> Decision:
         """Start and stop jobs; reject those that came and never fit."""
@@ -199,40 +203,23 @@ class Batch(Policy):
         rejected, reasons = self._never(view)
         if len(rejected):
             waiting = np.setdiff1d(waiting, rejected, assume_unique=True)
-        promised = self._promised(waiting, running)
-        if self._pool is None:
-            self._pool = handle(self._placer.pool(view))
-        if (rows := int(self._work.facts.rows[waiting].sum())) > self._room[1] or len(waiting) > self._room[
-            0
-        ]:
-            self._grow(len(waiting), rows)
-        end = np.zeros(0, dtype=np.int64)
+        self._make_room(view, waiting)
+        promised, end = self._promised(waiting, running), np.zeros(0, dtype=np.int64)
         if len(running):
-            self._work.start[running] = starts = view.last_start_us(running)
-            leaves, end = self._by[running], starts + self._work.facts.limit[running]
-            end = np.where(leaves >= 0, np.minimum(end, self._due[leaves]), end)
+            kept, starts = self._work.kept, view.last_start_us(running)
+            self._work.start[running] = starts
+            leaves, end = kept.by[running], starts + self._work.facts.limit[running]
+            end = np.where(leaves >= 0, np.minimum(end, kept.due[leaves]), end)
             end = np.maximum(end, view.now_us + 1)  # those beyond their limit may end at any time
             order = np.argsort(end, kind="stable")
             running, end = running[order], end[order]
-        serve(
-            self._books,
-            self._profile,
-            self._pool,
-            view.now_us,
-            running,
-            end,
-            self._in_order(view, waiting),
-            promised,
-            self._by,
-            self._due,
-            self._acted,
-        )
+        serve(self._books, view.now_us, running, end, self._in_order(view, waiting), promised)
         self._note(view)
         return Decision(
             changes=self._changes if self._changes.size[0] else None,
             reject=rejected,
             reject_reason=reasons,
-            review_us=int(self._due.min()) if self._options[GRACE_US] and len(self._due) else NEVER,
+            review_us=int(self._work.kept.due.min(initial=NEVER)) if self._options[GRACE_US] else NEVER,
         )
 
     def causes(self) -> tuple[IntArray, IntArray]:
@@ -253,14 +240,13 @@ class Batch(Policy):
         """Waiting jobs to which room is promised, by due time; promises to others are forgotten."""
         if not self._options[GRACE_US]:
             return NO_JOBS
-        promised = waiting[self._due[waiting] < NEVER]
-        due = self._due[promised]
-        self._due[:] = NEVER
-        self._due[promised] = due
-        leaves = self._by[running]
-        self._by[:] = -1
-        self._by[running] = np.where(self._due[leaves] < NEVER, leaves, -1)
-        return promised[np.argsort(due, kind="stable")]
+        by, due, _ = self._work.kept
+        promised = waiting[due[waiting] < NEVER]
+        times, leaves = due[promised], by[running]
+        due[:], by[:] = NEVER, -1
+        due[promised] = times
+        by[running] = np.where(due[leaves] < NEVER, leaves, -1)
+        return promised[np.argsort(times, kind="stable")]
 
     def _in_order(self, view: View, waiting: IntArray) -> IntArray:
         """The waiting jobs, first those whose turn it is first."""
@@ -276,11 +262,12 @@ class Batch(Policy):
         """(n,) multifactor priority."""
         facts = self._work.facts
         self._fair_share.advance(view.now_us)
+        self._known[facts.rank[waiting]] = True
         factors = [
             np.minimum(view.waited_us(waiting) / self._max_age_us, 1.0),
             self._fair_share.factors(waiting),
             facts.gpus[waiting] / self._all_gpus,
-            facts.rank[waiting] / max(len(self._class_acted) - 1, 1),
+            (np.cumsum(self._known)[facts.rank[waiting]] - 1) / max(int(self._known.sum()) - 1, 1),
         ]
         return multifactor(self._weights, np.array(factors))
 
@@ -293,9 +280,20 @@ class Batch(Policy):
             # A change starts a waiting job, or stops a running one.
             self._fair_share.hold(np.setxor1d(view.running, changed, assume_unique=True))
 
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        kept = self._work.kept._asdict()
+        return super().state() | {f"kept.{name}": array.copy() for name, array in kept.items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        super().restore(state)
+        for name, array in self._work.kept._asdict().items():
+            array[:] = state[f"kept.{name}"]
+
     def warnings(self) -> Sequence[str]:
         """Quotas beyond the cluster, and quotas and classes that never acted."""
-        teams = zip(self._teams, self._acted, strict=False)  # without teams one entry stands for all jobs
+        teams = zip(self._teams, self._work.kept.acted, strict=False)  # without teams one stands for all
         idle = {
             "quota of team": [team.name for team, acted in teams if team.quotas and not acted],
             "class": [

@@ -17,6 +17,7 @@ from ray_sim.kernels.core.devices import add_devices, copy_devices
 from ray_sim.kernels.core.placement import POOLED, place
 from ray_sim.kernels.core.queue_arrays import Scratch
 from ray_sim.kernels.core.queue_dispatch import copy_matrix
+from ray_sim.kernels.handle import handle
 from ray_sim.policy_api import Placer
 
 STEPS, PLANNED, TAKEN, NOW_US = range(4)
@@ -26,6 +27,11 @@ STEPS, PLANNED, TAKEN, NOW_US = range(4)
 class Profile(NamedTuple):
     """Free quanta over time. J jobs, C cells, E steps, H planned holdings."""
 
+    arrays: WorldArrays
+    plan: WorldArrays
+    """With cells in place of servers."""
+    pool: Pool
+    """What jobs hold."""
     cell: I64
     """(S,) cell of each server."""
     free: I64
@@ -87,15 +93,15 @@ def cells_of(pools: Bool, placer: Placer) -> Cells:
     return Cells(cell, plan, merged=len(first) < len(cell))
 
 
-def new_profile(arrays: WorldArrays, cell: I64, plan: WorldArrays, jobs: int, rows: int) -> Profile:
-    """Return an empty profile with room for ``jobs`` planned holdings of ``rows`` rows in all.
-
-    ``plan`` has cells in place of servers.
-    """
+def new_profile(arrays: WorldArrays, cells: Cells, pool: Pool, jobs: int, rows: int) -> Profile:
+    """Return an empty profile with room for ``jobs`` planned holdings of ``rows`` rows in all."""
     running = len(arrays.submit)
-    shape = plan.empty.shape
+    shape = cells.plan.empty.shape
     return Profile(
-        cell=cell,
+        arrays=handle(arrays),
+        plan=handle(cells.plan),
+        pool=handle(pool),
+        cell=cells.cell,
         free=np.zeros(shape, np.int64),
         there=np.zeros(shape[0], np.bool_),
         time=np.empty(running + 2 * jobs, np.int64),
@@ -107,7 +113,7 @@ def new_profile(arrays: WorldArrays, cell: I64, plan: WorldArrays, jobs: int, ro
         row_cell=np.empty(rows, np.int64),
         row_role=np.empty(rows, np.int64),
         row_tasks=np.empty(rows, np.int64),
-        row_device=device_rows(rows, devices(plan)),
+        row_device=device_rows(rows, devices(arrays)),
         now=np.zeros(shape, np.int64),
         walk=np.zeros(shape, np.int64),
         least=np.zeros(shape, np.int64),
@@ -122,15 +128,15 @@ def place_job(rule: int, arrays: WorldArrays, job: int, free: I64, there: Bool, 
 
 
 @kernel
-def begin_profile(profile: Profile, pool: Pool, now: int, running: I64, end: I64) -> None:
+def begin_profile(profile: Profile, now: int, running: I64, end: I64) -> None:
     """Start from what is free now and the ends, ascending, of the running jobs; O(S R + n)."""
     profile.free[:] = 0
     profile.there[:] = False
     for server in range(len(profile.cell)):
         cell = profile.cell[server]
-        profile.there[cell] = profile.there[cell] or pool.there[server]
-        for r in range(pool.free.shape[1]):
-            profile.free[cell, r] += pool.free[server, r]
+        profile.there[cell] = profile.there[cell] or profile.pool.there[server]
+        for r in range(profile.pool.free.shape[1]):
+            profile.free[cell, r] += profile.pool.free[server, r]
     for i in range(len(running)):
         profile.time[i], profile.holder[i], profile.sign[i] = end[i], running[i], 1
         profile.gone[running[i]] = False
@@ -139,36 +145,38 @@ def begin_profile(profile: Profile, pool: Pool, now: int, running: I64, end: I64
 
 
 @kernel
-def add_running(arrays: WorldArrays, profile: Profile, pool: Pool, job: int, sign: int, free: I64) -> None:
+def add_running(profile: Profile, job: int, sign: int, free: I64) -> None:
     """Add what a running job holds to ``free``, (C, R + D), or subtract it with ``sign`` -1."""
-    row = pool.head[job]
+    row = profile.pool.head[job]
     while row >= 0:
-        cell = profile.cell[pool.row_server[row]]
-        for r in range(arrays.demand.shape[2]):
-            free[cell, r] += sign * pool.row_count[row] * arrays.demand[job, pool.row_role[row], r]
-        add_devices(free, cell, pool.row_device, row, sign)
-        row = pool.row_next[row]
+        cell = profile.cell[profile.pool.row_server[row]]
+        for r in range(profile.arrays.demand.shape[2]):
+            free[cell, r] += (
+                sign * profile.pool.row_count[row] * profile.arrays.demand[job, profile.pool.row_role[row], r]
+            )
+        add_devices(free, cell, profile.pool.row_device, row, sign)
+        row = profile.pool.row_next[row]
 
 
 @kernel
-def _add_planned(arrays: WorldArrays, profile: Profile, h: int, sign: int, free: I64) -> None:
+def _add_planned(profile: Profile, h: int, sign: int, free: I64) -> None:
     """Add what a planned holding takes to ``free``, or subtract it with ``sign`` -1."""
     job = profile.job[h]
     for k in range(profile.ptr[h], profile.ptr[h + 1]):
-        for r in range(arrays.demand.shape[2]):
-            amount = profile.row_tasks[k] * arrays.demand[job, profile.row_role[k], r]
+        for r in range(profile.arrays.demand.shape[2]):
+            amount = profile.row_tasks[k] * profile.arrays.demand[job, profile.row_role[k], r]
             free[profile.row_cell[k], r] += sign * amount
         add_devices(free, profile.row_cell[k], profile.row_device, k, sign)
 
 
 @outlined
-def _apply(arrays: WorldArrays, profile: Profile, pool: Pool, e: int, free: I64) -> None:
+def _apply(profile: Profile, e: int, free: I64) -> None:
     """Change ``free`` as step e says."""
     holder = profile.holder[e]
     if holder < 0:
-        _add_planned(arrays, profile, -1 - holder, profile.sign[e], free)
+        _add_planned(profile, -1 - holder, profile.sign[e], free)
     elif not profile.gone[holder]:
-        add_running(arrays, profile, pool, holder, 1, free)
+        add_running(profile, holder, 1, free)
 
 
 @outlined
@@ -204,7 +212,6 @@ def move_end(profile: Profile, job: int, time: int) -> None:
 
 @outlined
 def plan_holding(
-    arrays: WorldArrays,
     profile: Profile,
     job: int,
     out: Scratch,
@@ -227,7 +234,7 @@ def plan_holding(
     profile.ptr[h + 1] = at + n
     profile.size[PLANNED] += 1
     if start == profile.size[NOW_US]:
-        _add_planned(arrays, profile, h, -1, profile.free)
+        _add_planned(profile, h, -1, profile.free)
     else:
         _add_step(profile, start, -1 - h, -1)
         profile.size[TAKEN] += 1
@@ -235,7 +242,7 @@ def plan_holding(
 
 
 @outlined
-def _least_from(arrays: WorldArrays, profile: Profile, pool: Pool, free: I64, first: int, until: int) -> None:
+def _least_from(profile: Profile, free: I64, first: int, until: int) -> None:
     """Set `Profile.least` to the least of ``free``, at the step before ``first``, to before ``until``."""
     least, walk = profile.least, profile.walk
     copy_matrix(free, least)
@@ -245,7 +252,7 @@ def _least_from(arrays: WorldArrays, profile: Profile, pool: Pool, free: I64, fi
     for e in range(first, profile.size[STEPS]):
         if profile.time[e] >= until:
             return
-        _apply(arrays, profile, pool, e, walk)
+        _apply(profile, e, walk)
         if profile.sign[e] < 0:
             h = -1 - profile.holder[e]
             for cell in profile.row_cell[profile.ptr[h] : profile.ptr[h + 1]]:
@@ -254,18 +261,15 @@ def _least_from(arrays: WorldArrays, profile: Profile, pool: Pool, free: I64, fi
 
 
 @kernel
-def least_free(arrays: WorldArrays, profile: Profile, pool: Pool, until: int) -> None:
+def least_free(profile: Profile, until: int) -> None:
     """Set `Profile.least` to the least free quanta from now to before ``until``; O(rows of the steps)."""
-    _least_from(arrays, profile, pool, profile.free, 0, until)
+    _least_from(profile, profile.free, 0, until)
 
 
 @outlined
 def first_fit_in_time(
     rule: int,
-    arrays: WorldArrays,
-    plan: WorldArrays,
     profile: Profile,
-    pool: Pool,
     job: int,
     earliest: int,
     limit: int,
@@ -280,15 +284,15 @@ def first_fit_in_time(
     while e < steps:
         time, gives = profile.time[e], False
         while e < steps and profile.time[e] == time:
-            _apply(arrays, profile, pool, e, profile.now)
+            _apply(profile, e, profile.now)
             gives = gives or profile.sign[e] > 0
             e += 1
         if not gives or time < earliest:
             continue
-        n = place_job(rule, plan, job, profile.now, profile.there, out)
+        n = place_job(rule, profile.plan, job, profile.now, profile.there, out)
         if n > 0 and profile.size[TAKEN] > 0:
-            _least_from(arrays, profile, pool, profile.now, e, time + limit)
-            n = place_job(rule, plan, job, profile.least, profile.there, out)
+            _least_from(profile, profile.now, e, time + limit)
+            n = place_job(rule, profile.plan, job, profile.least, profile.there, out)
         if n > 0:
             return time, n
     return -1, 0

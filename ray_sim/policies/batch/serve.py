@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel, outlined
-from ray_sim.kernels.core.arrays import I64, NEVER, Bool, Pool
+from ray_sim.kernels.core.arrays import I64, NEVER
 from ray_sim.kernels.core.placement import meets
 from ray_sim.kernels.core.queue_arrays import Scores
 from ray_sim.kernels.core.queue_dispatch import add_change, copy_matrix, order_changes, take_rows
@@ -13,6 +13,7 @@ from ray_sim.policies.batch.books import (
     FAIR,
     GRACE_US,
     NEVER_PREEMPT,
+    NOW,
     PENDING,
     PLANNED_TO,
     PREEMPT,
@@ -20,6 +21,7 @@ from ray_sim.policies.batch.books import (
     RESERVE,
     RESERVED,
     RULE,
+    RUNNING,
     STAMP,
     STOPPED,
     Books,
@@ -28,9 +30,7 @@ from ray_sim.policies.batch.books import (
     take_away,
 )
 from ray_sim.policies.batch.profile import (
-    NOW_US,
     TAKEN,
-    Profile,
     begin_profile,
     first_fit_in_time,
     move_end,
@@ -45,20 +45,23 @@ STARTED = -1
 
 
 @kernel
-def _begin(books: Books, profile: Profile, pool: Pool, now: int, running: I64, end: I64) -> None:
+def _begin(books: Books, now: int, running: I64, end: I64) -> None:
     """Start from what runs; nothing has been decided."""
-    copy_matrix(pool.free, books.free)
+    profile, scores = books.profile, books.out.scores
+    copy_matrix(profile.pool.free, books.free)
     if plans(books):
-        begin_profile(profile, pool, now, running, end)
-    begin_scores(books.option[RULE], books.arrays, pool, running, len(running), books.out.scores)
+        begin_profile(profile, now, running, end)
+    begin_scores(books.option[RULE], books.arrays, profile.pool, running, len(running), scores)
     books.quotas.held[:] = 0
-    for job in running:
-        profile.gone[job] = False
-        hold_quota(books.quotas, books.facts.team[job], job, 1)
+    for i in range(len(running)):
+        books.running[i] = running[i]
+        profile.gone[running[i]] = False
+        hold_quota(books.quotas, books.facts.team[running[i]], running[i], 1)
     books.changes.size[0] = 0
     books.blocked[:] = False
     for place_of in (STOPPED, PENDING, PLANNED_TO, RESERVED):
         books.size[place_of] = 0
+    books.size[RUNNING], books.size[NOW] = len(running), now
     books.size[STAMP] += 1
 
 
@@ -70,13 +73,14 @@ def _count_start(scores: Scores | None, job: int) -> None:
 
 
 @outlined
-def _start(books: Books, profile: Profile, pool: Pool, job: int, now: int, n: int) -> None:
+def _start(books: Books, job: int, n: int) -> None:
     """Start a job on the n rows in `Books.out`."""
-    rule, arrays, out = books.option[RULE], books.arrays, books.out
+    rule, arrays, out, profile = books.option[RULE], books.arrays, books.out, books.profile
     add_change(books.changes, job, out, n)
     take_rows(arrays, job, books.free, out, n)
     if plans(books):
-        plan_holding(arrays, profile, job, out, n, now, now + books.facts.limit[job], profile.cell)
+        now = books.size[NOW]
+        plan_holding(profile, job, out, n, now, now + books.facts.limit[job], profile.cell)
     add_started(rule, arrays, job, out, n, out.scores)
     _count_start(out.scores, job)
     hold_quota(books.quotas, books.facts.team[job], job, 1)
@@ -85,88 +89,82 @@ def _start(books: Books, profile: Profile, pool: Pool, job: int, now: int, n: in
 
 
 @outlined
-def _stop(books: Books, pool: Pool, victim: int, job: int, at_once: bool) -> None:
-    """Note that a running job stops for another one."""
-    if at_once:
-        add_change(books.changes, victim, books.out, 0)
-        drop_running(books.option[RULE], books.arrays, pool, victim, books.out.scores)
-    books.stopped[books.size[STOPPED]], books.stopped_by[books.size[STOPPED]] = victim, job
-    books.size[STOPPED] += 1
-    books.size[STAMP] += 1
+def _stop(books: Books, job: int, n: int, at_once: bool) -> None:
+    """Note that the n victims stop for a job."""
+    for victim in books.victim[:n]:
+        if at_once:
+            add_change(books.changes, victim, books.out, 0)
+            drop_running(books.option[RULE], books.arrays, books.profile.pool, victim, books.out.scores)
+        books.stopped[books.size[STOPPED]], books.stopped_by[books.size[STOPPED]] = victim, job
+        books.size[STOPPED] += 1
+        books.size[STAMP] += 1
 
 
 @outlined
-def _reserve(books: Books, profile: Profile, pool: Pool, job: int, earliest: int) -> bool:
+def _reserve(books: Books, job: int, earliest: int) -> bool:
     """Plan a job at the first time, from ``earliest`` on, at which it fits; False if there is none."""
-    arrays, limit, out = books.arrays, books.facts.limit[job], books.plan_out
-    rule, plan = books.option[RULE], books.plan
-    time, n = first_fit_in_time(rule, arrays, plan, profile, pool, job, earliest, limit, out)
+    limit, out = books.facts.limit[job], books.plan_out
+    time, n = first_fit_in_time(books.option[RULE], books.profile, job, earliest, limit, out)
     if n > 0:
-        plan_holding(arrays, profile, job, out, n, time, time + limit, books.plan_cell)
+        plan_holding(books.profile, job, out, n, time, time + limit, books.plan_cell)
     return n > 0
 
 
 @kernel
-def _plan_pending(books: Books, profile: Profile, pool: Pool) -> None:
+def _plan_pending(books: Books) -> None:
     """Reserve for jobs without room, in order; called once a later job could start: only then it matters."""
     size = books.size
     while size[PLANNED_TO] < size[PENDING] and size[RESERVED] < books.option[RESERVE]:
-        size[RESERVED] += _reserve(
-            books, profile, pool, books.pending[size[PLANNED_TO]], profile.size[NOW_US]
-        )
+        size[RESERVED] += _reserve(books, books.pending[size[PLANNED_TO]], size[NOW])
         size[PLANNED_TO] += 1
 
 
 @outlined
-def _keep_promises(
-    books: Books, profile: Profile, pool: Pool, running: I64, promised: I64, by: I64, due: I64, now: int
-) -> None:
+def _keep_promises(books: Books, promised: I64) -> None:
     """Start promised jobs whose victims' grace is over or who have none left; plan the others."""
+    by, due = books.kept.by, books.kept.due
     for job in promised:
         n = 0
-        for other in running:
+        for other in books.running[: books.size[RUNNING]]:
             if by[other] == job:
                 books.victim[n] = other
                 n += 1
-        if n > 0 and due[job] > now:
+        if n > 0 and due[job] > books.size[NOW]:
             hold_quota(books.quotas, books.facts.team[job], job, 1)
-            _reserve(books, profile, pool, job, due[job])
+            _reserve(books, job, due[job])
             continue
-        for i in range(n):
-            by[books.victim[i]] = -1
-            take_away(books, profile, pool, books.victim[i], 1)
-        rows = fits_now(books, profile, pool, job, now + books.facts.limit[job])
+        for victim in books.victim[:n]:
+            by[victim] = -1
+            take_away(books, victim, 1)
+        rows = fits_now(books, job)
         due[job] = NEVER if rows == 0 else STARTED
         if rows == 0:
-            put_back(books, profile, pool, n)
-            continue
-        for i in range(n):
-            _stop(books, pool, books.victim[i], job, True)
-        _start(books, profile, pool, job, now, rows)
+            put_back(books, n)
+        else:
+            _stop(books, job, n, True)
+            _start(books, job, rows)
 
 
 @outlined
-def _promise(
-    books: Books, profile: Profile, pool: Pool, job: int, n: int, by: I64, due: I64, now: int
-) -> None:
+def _promise(books: Books, job: int, n: int) -> None:
     """Let n victims run on for the grace period, and plan the job they leave for after it."""
-    put_back(books, profile, pool, n)
-    due[job] = now + books.option[GRACE_US]
-    for i in range(n):
-        victim = books.victim[i]
-        by[victim] = job
-        move_end(profile, victim, due[job])
-        _stop(books, pool, victim, job, False)
+    due = books.size[NOW] + books.option[GRACE_US]
+    put_back(books, n)
+    for victim in books.victim[:n]:
+        books.kept.by[victim] = job
+        move_end(books.profile, victim, due)
+    _stop(books, job, n, False)
+    books.kept.due[job] = due
     hold_quota(books.quotas, books.facts.team[job], job, 1)
-    _reserve(books, profile, pool, job, due[job])
+    _reserve(books, job, due)
 
 
 @kernel
-def _line_up(books: Books, waiting: I64, due: I64) -> None:
+def _line_up(books: Books, waiting: I64) -> None:
     """Link the waiting jobs of each team that are not promised a place, in order."""
     books.head[:] = -1
     for i in range(len(waiting) - 1, -1, -1):
-        if due[waiting[i]] == NEVER:
+        if books.kept.due[waiting[i]] == NEVER:
             m = books.facts.team[waiting[i]]
             books.following[i] = books.head[m]
             books.head[m] = i
@@ -198,47 +196,36 @@ def _may_preempt(books: Books) -> bool:
 
 
 @outlined
-def _try(
-    books: Books,
-    profile: Profile,
-    pool: Pool,
-    running: I64,
-    by: I64,
-    due: I64,
-    now: int,
-    job: int,
-    passing: bool,
-) -> bool:
-    """Start a job, or stop others for it; False if neither is possible."""
-    kind, limit = books.facts.kind[job], books.facts.limit[job]
+def _try(books: Books, job: int, passing: bool) -> bool:
+    """Start a job, or stop others for it; False if neither is possible.
+
+    A failure holds for all jobs of the kind with this limit or a longer one until something stops or, with
+    quotas, starts. It holds for every limit where nothing is planned.
+    """
+    kind, limit, profile = books.facts.kind[job], books.facts.limit[job], books.profile
     if books.failed_stamp[kind] == books.size[STAMP] and limit >= books.failed_limit[kind]:
         return False
-    until, rows = now + limit, 0
+    rows = 0
     if passing:
-        rows = place_job(books.option[RULE], books.arrays, job, books.free, pool.there, books.out)
+        rows = place_job(books.option[RULE], books.arrays, job, books.free, profile.pool.there, books.out)
     preempts = _may_preempt(books)
     planned = plans(books) and (profile.size[TAKEN] > 0 or books.size[PENDING] > 0)
     if planned and (rows > 0 or preempts):
-        _plan_pending(books, profile, pool)
-        if rows > 0:
-            rows = fits_now(books, profile, pool, job, until)
+        _plan_pending(books)
+        rows = fits_now(books, job) if rows > 0 else 0
     elif rows == 0 and not preempts:
-        planned = False  # no limit is short enough
+        planned = False
+    if rows == 0 and preempts and (n := find_victims(books, job)) > 0:
+        if books.option[GRACE_US] > 0:
+            _promise(books, job, n)
+            return True
+        rows = fits_now(books, job)
+        _stop(books, job, n, True)
     if rows > 0:
-        _start(books, profile, pool, job, now, rows)
+        _start(books, job, rows)
         return True
-    n = find_victims(books, profile, pool, running, by, job, until) if preempts else 0
-    if n == 0:
-        books.failed_stamp[kind], books.failed_limit[kind] = books.size[STAMP], limit if planned else 0
-        return False
-    if books.option[GRACE_US] > 0:
-        _promise(books, profile, pool, job, n, by, due, now)
-        return True
-    rows = fits_now(books, profile, pool, job, until)
-    for i in range(n):
-        _stop(books, pool, books.victim[i], job, True)
-    _start(books, profile, pool, job, now, rows)
-    return True
+    books.failed_stamp[kind], books.failed_limit[kind] = books.size[STAMP], limit if planned else 0
+    return False
 
 
 @kernel
@@ -249,66 +236,20 @@ def _block(books: Books, job: int) -> None:
         books.blocked[other] = books.blocked[other] or meets(books.arrays, c, other)
 
 
-@kernel
-def serve(
-    books: Books,
-    profile: Profile,
-    pool: Pool,
-    now: int,
-    running: I64,
-    end: I64,
-    waiting: I64,
-    promised: I64,
-    by: I64,
-    due: I64,
-    acted: Bool,
-) -> None:
-    """Write `Books.changes` and `Books.stopped`.
-
-    Parameters
-    ----------
-    running, end : running jobs and their planned ends, ascending
-    waiting : waiting jobs in order
-    promised : those to which room is promised, by due time
-    by : (J,) job for which a running one leaves, -1 for none; changed
-    due : (J,) when a promised job is to start, NEVER for others; changed
-    acted : (M,) set for teams of which a job waited for its quota
-    """
-    _begin(books, profile, pool, now, running, end)
-    _keep_promises(books, profile, pool, running, promised, by, due, now)
-    _line_up(books, waiting, due)
-    _let_in(books, profile, pool, now, running, waiting, by, due, acted)
-    for job in promised:
-        if due[job] == STARTED:
-            due[job] = NEVER
-    order_changes(books.changes)
-
-
 @outlined
-def _let_in(
-    books: Books,
-    profile: Profile,
-    pool: Pool,
-    now: int,
-    running: I64,
-    waiting: I64,
-    by: I64,
-    due: I64,
-    acted: Bool,
-) -> None:
+def _let_in(books: Books, waiting: I64) -> None:
     """Try the waiting jobs by turns of their teams.
 
     A job that cannot start gets a reservation if it lacks room; without backfilling it blocks those behind.
     """
     m = _next_team(books, waiting)
     while m >= 0:
-        at = books.head[m]
-        job = waiting[at]
-        books.head[m] = books.following[at]
+        job = waiting[books.head[m]]
+        books.head[m] = books.following[books.head[m]]
         if not books.blocked[books.arrays.job_class[job]]:
             passing = passes(books.quotas, m, job)
-            acted[m] = acted[m] or not passing
-            if not _try(books, profile, pool, running, by, due, now, job, passing):
+            books.kept.acted[m] = books.kept.acted[m] or not passing
+            if not _try(books, job, passing):
                 if not passing and not books.option[BACKFILL]:
                     books.head[m] = -1
                 elif passing and books.option[BACKFILL]:
@@ -317,3 +258,23 @@ def _let_in(
                 elif passing:
                     _block(books, job)
         m = _next_team(books, waiting)
+
+
+@kernel
+def serve(books: Books, now: int, running: I64, end: I64, waiting: I64, promised: I64) -> None:
+    """Write `Books.changes` and `Books.stopped`; change `Books.kept`.
+
+    Parameters
+    ----------
+    running, end : running jobs and their planned ends, ascending
+    waiting : waiting jobs in order
+    promised : those to which room is promised, by due time
+    """
+    _begin(books, now, running, end)
+    _keep_promises(books, promised)
+    _line_up(books, waiting)
+    _let_in(books, waiting)
+    for job in promised:
+        if books.kept.due[job] == STARTED:
+            books.kept.due[job] = NEVER
+    order_changes(books.changes)

@@ -7,7 +7,7 @@ Never a job that is not preemptible, that started at this decision, or that leav
 from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel, outlined
-from ray_sim.kernels.core.arrays import I64, Pool
+from ray_sim.kernels.core.arrays import I64
 from ray_sim.kernels.core.heap import heap_sort
 from ray_sim.kernels.core.placement import meets
 from ray_sim.policies.batch.books import (
@@ -19,11 +19,11 @@ from ray_sim.policies.batch.books import (
     NOMINAL,
     PREEMPT,
     RECLAIM,
+    RUNNING,
     Books,
     fits_now,
     take_away,
 )
-from ray_sim.policies.batch.profile import Profile
 from ray_sim.policies.batch.quotas import available, below_nominal, borrows, passes, share, within_nominal
 
 WAITS, REMOVED, PASSED, LEFT = range(4)
@@ -84,11 +84,12 @@ def _after(data: tuple[int, I64, I64, I64], a: int, b: int) -> bool:
 
 
 @outlined
-def _find_candidates(books: Books, profile: Profile, running: I64, by: I64, job: int, room: bool) -> None:
+def _find_candidates(books: Books, job: int, room: bool) -> None:
     """List, in order, the running jobs that may be stopped for a job."""
     facts, n = books.facts, 0
-    for other in running:
-        if profile.gone[other] or by[other] >= 0 or not facts.preemptible[other]:
+    for other in books.running[: books.size[RUNNING]]:
+        leaves = books.profile.gone[other] or books.kept.by[other] >= 0
+        if leaves or not facts.preemptible[other]:
             continue
         if _may_stop(books, job, other) and _uses_lacking(books, job, other, room):
             books.candidate[n], books.mark[n] = other, WAITS
@@ -98,45 +99,45 @@ def _find_candidates(books: Books, profile: Profile, running: I64, by: I64, job:
 
 
 @outlined
-def _holds(books: Books, profile: Profile, pool: Pool, job: int, until: int) -> bool:
+def _holds(books: Books, job: int) -> bool:
     """Whether a job may start now; with `NOMINAL` it must not borrow."""
     quotas, m = books.quotas, books.facts.team[job]
     if not passes(quotas, m, job) or (books.size[NOMINAL] and not within_nominal(quotas, m, job)):
         return False
-    return bool(fits_now(books, profile, pool, job, until) > 0)
+    return bool(fits_now(books, job) > 0)
 
 
 @kernel
-def _remove(books: Books, profile: Profile, pool: Pool, i: int, n: int) -> int:
+def _remove(books: Books, i: int, n: int) -> int:
     """Remove candidate i, as victim n; return the number of victims."""
     books.victim[n], books.mark[i] = books.candidate[i], REMOVED
-    take_away(books, profile, pool, books.candidate[i], 1)
+    take_away(books, books.candidate[i], 1)
     return n + 1
 
 
 @kernel
-def put_back(books: Books, profile: Profile, pool: Pool, n: int) -> None:
+def put_back(books: Books, n: int) -> None:
     """Give all victims back what they hold."""
     for i in range(n):
-        take_away(books, profile, pool, books.victim[i], -1)
+        take_away(books, books.victim[i], -1)
 
 
 @outlined
-def _minimal(books: Books, profile: Profile, pool: Pool, job: int, until: int, n: int) -> int:
+def _minimal(books: Books, job: int, n: int) -> int:
     """Give back victims that are not needed, from the last but one; return the number of the others."""
     for i in range(n - 2, -1, -1):
-        take_away(books, profile, pool, books.victim[i], -1)
-        if _holds(books, profile, pool, job, until):
+        take_away(books, books.victim[i], -1)
+        if _holds(books, job):
             n -= 1
             for k in range(i, n):
                 books.victim[k] = books.victim[k + 1]
         else:
-            take_away(books, profile, pool, books.victim[i], 1)
+            take_away(books, books.victim[i], 1)
     return n
 
 
 @outlined
-def _first_come(books: Books, profile: Profile, pool: Pool, job: int, until: int, own: bool) -> int:
+def _first_come(books: Books, job: int, own: bool) -> int:
     """Remove candidates in order, skipping teams that do not borrow, until the job fits.
 
     ``own`` leaves candidates of other teams out. Returns the number of victims; 0, and nothing removed, if
@@ -147,10 +148,10 @@ def _first_come(books: Books, profile: Profile, pool: Pool, job: int, until: int
         m = team[books.candidate[i]]
         if m != team[job] and (own or not borrows(books.quotas, m, books.lacking)):
             continue
-        n = _remove(books, profile, pool, i, n)
-        if _holds(books, profile, pool, job, until):
-            return _minimal(books, profile, pool, job, until, n)
-    put_back(books, profile, pool, n)
+        n = _remove(books, i, n)
+        if _holds(books, job):
+            return _minimal(books, job, n)
+    put_back(books, n)
     return 0
 
 
@@ -189,7 +190,7 @@ def _first_of(books: Books, job: int, m: int, mark: int, asked: float) -> int:
 
 
 @outlined
-def _fair(books: Books, profile: Profile, pool: Pool, job: int, until: int) -> int:
+def _fair(books: Books, job: int) -> int:
     """Remove candidates of the team with the largest share, while the job's team stays below it.
 
     The first round compares with that team's share without the candidate, the second, in which each team
@@ -202,41 +203,34 @@ def _fair(books: Books, profile: Profile, pool: Pool, job: int, until: int) -> i
             m = team[books.candidate[at]]
             i = _first_of(books, job, m, mark, share(books.quotas, team[job], job, 1))
             if i >= 0:
-                n = _remove(books, profile, pool, i, n)
-                if _holds(books, profile, pool, job, until):
-                    return _minimal(books, profile, pool, job, until, n)
+                n = _remove(books, i, n)
+                if _holds(books, job):
+                    return _minimal(books, job, n)
             if mark == PASSED:
                 for k in range(books.size[CANDIDATES]):
                     if team[books.candidate[k]] == m:
                         books.mark[k] = LEFT
             at = _largest(books, job, mark)
-    put_back(books, profile, pool, n)
+    put_back(books, n)
     return 0
 
 
 @outlined
-def find_victims(
-    books: Books, profile: Profile, pool: Pool, running: I64, by: I64, job: int, until: int
-) -> int:
-    """Stop, in the books, what a job needs to start; return the number of victims, 0 if it cannot start.
-
-    Parameters
-    ----------
-    by : (J,) job for which a running one leaves after its grace period, -1 for none
-    """
+def find_victims(books: Books, job: int) -> int:
+    """Stop, in the books, what a job needs to start; return the number of victims, 0 if it cannot start."""
     quotas, m = books.quotas, books.facts.team[job]
-    room = fits_now(books, profile, pool, job, until) > 0
+    room = fits_now(books, job) > 0
     _find_lacking(books, job, room)
-    _find_candidates(books, profile, running, by, job, room)
+    _find_candidates(books, job, room)
     if books.size[CANDIDATES] == 0:
         return 0
     books.size[NOMINAL] = 0
     if books.option[FAIR]:
-        return _fair(books, profile, pool, job, until)
+        return _fair(books, job)
     within = within_nominal(quotas, m, job)
     below, n = below_nominal(quotas, m, books.lacking), 0
     for own in (False, True):  # all candidates, if the job then need not borrow; else those of its team
         if n == 0 and (not within if own else within or below):
             books.size[NOMINAL] = not (own or within)
-            n = _first_come(books, profile, pool, job, until, own)
+            n = _first_come(books, job, own)
     return n

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -68,6 +69,17 @@ def test_the_user_who_used_less_starts_first() -> None:
     start = {order: times_of(replay(world, "batch", order=order)) for order in ("fifo", "multifactor")}
     assert start["fifo"] == {"J1": (0, 10), "J2": (10, 15), "J3": (15, 20)}
     assert start["multifactor"] == {"J1": (0, 10), "J3": (10, 15), "J2": (15, 20)}
+
+
+def test_the_class_counts_lower_classes_among_those_so_far() -> None:
+    # One GPU. At 10 s J2 has waited 1 s longer than J3: 1000 / 604,800 = 0.0017. J3's class counts 0.002,
+    # as the higher of two, whatever priority comes later.
+    jobs = [Job(0, 1, 10, "a"), Job(1, 1, 5, "a"), Job(2, 1, 5, "a"), Job(30, 1, 5, "a")]
+    for last in (5, 10**6):
+        columns: dict[str, Sequence[object]] = {"user": ["ann"] * 4, "priority": [0, 0, 5, last]}
+        world = build_world(job_table(jobs, columns=columns), cluster_of([1]))
+        found = times_of(replay(world, "batch", order="multifactor", weights=(1000, 0, 0, 0.002)))
+        assert found["J3"] == (10, 15)
 
 
 def test_multifactor_needs_teams_users_and_four_weights() -> None:
