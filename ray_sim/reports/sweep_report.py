@@ -42,6 +42,7 @@ from ray_sim.reports.tables import (
     best_value,
     columns_in_use,
     first_warnings,
+    legend,
     place_title,
     sweep_headings,
     sweep_table,
@@ -149,16 +150,16 @@ def _place(
 ) -> Section:
     here = means.filter(workload=place[0], cluster=place[1], setting=place[2])
     runs = [row for row in rows if row.place == place]
-    ranked = _same_seeds(runs)
+    ranked, headings = _same_seeds(runs), {"policy": "policy", **sweep_headings(here)}
+    note = (
+        "Means over seeds. The best of a column is marked where policies differ."
+        if ranked
+        else "Means over each policy's own seeds, which differ: no best is marked."
+    )
+    if words := legend(headings.values()):
+        note += f" {words}."
     table = without_constants(
-        frame_table(
-            here,
-            {"policy": "policy", **sweep_headings(here)},
-            best_value if ranked else lambda _: None,
-            note="Means over seeds. The best of a column is marked where policies differ."
-            if ranked
-            else "Means over each policy's own seeds, which differ: no best is marked.",
-        )
+        frame_table(here, headings, best_value if ranked else lambda _: None, note=note)
     )
     jobs = data.jobs
     fairness = [] if jobs is None else [fairness_table(jobs, owner) for owner in OWNERS]
@@ -257,7 +258,7 @@ def verdict_table(place: PlaceComparison, heading: str = "policy", *, is_best: b
         columns=(heading, "verdict", place.name, "95 % interval", f"minus {best}", "in %", "seeds"),
         rows=tuple(lines),
         note=f"Differences to {best} are paired over seeds, in brackets their 95 % intervals; verdicts at "
-        "5 % after Holm's correction, as by ray-sim compare.",
+        f"5 % after Holm's correction over the differences to {best}, as by ray-sim compare.",
     )
 
 
