@@ -142,8 +142,7 @@ def line_curves(lines: Lines, scale: Scale, metric: str) -> Curves:
         for ends in [mean_interval(sample / factor, metric_range(metric))]
     )
     xs = [x for x in scale.xs.values() if any(x == point.x for point in points)]
-    x = Axis(scale.title if scale.numeric else "")
-    return Curves(x, Axis(metric, unit), tuple(xs), tuple(names.values()), points)
+    return Curves(Axis(scale.title), Axis(metric, unit), tuple(xs), tuple(names.values()), points)
 
 
 MOST_NAMES = 8

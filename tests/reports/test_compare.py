@@ -109,7 +109,7 @@ def test_holm_is_over_the_policies_of_the_group() -> None:
 
 
 def test_a_pair_that_one_baseline_tells_apart_another_may_not() -> None:
-    # Flipped signs: 4 of 128 patterns reach |a - b|, whose one loss is the least, 2 reach |a - c|, b - c many.
+    # Flipped signs: 4 of 128 patterns reach |a - b|, 2 reach |a - c|, many |b - c|.
     b = _over(7, 10.0)
     a = {seed: value + each for (seed, value), each in zip(b.items(), (1, 2, 3, 4, 5, 6, -0.5), strict=True)}
     near = (-0.5, -0.5, -0.5, 0.5, -0.5, 0.5, 1.0)
