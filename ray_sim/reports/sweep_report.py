@@ -25,9 +25,11 @@ from ray_sim.reports.page import (
     STEPS,
     Cell,
     Chart,
+    Facts,
     Page,
     Section,
     Table,
+    fact_texts,
     frame_table,
     line_points,
     number_cell,
@@ -104,6 +106,7 @@ def sweep_page(
     configurations: pl.DataFrame,
     axes: Iterable[Section] = (),
     gantts: Callable[[Place], Chart | None] = lambda _: None,
+    inputs: Facts = (),
 ) -> Page:
     """Build the report of a sweep.
 
@@ -113,6 +116,7 @@ def sweep_page(
     configurations : table with the columns of `CONFIGURATIONS_SCHEMA`
     axes : by `ray_sim.reports.across`
     gantts : from a place to the chart of some runs' jobs on servers; None where there is none
+    inputs : facts of the workloads and clusters
     """
     states = dict(configurations.group_by("state").len().iter_rows())
     counts = [f"{states[state]} {state}" for state in ("done", "failed", "missing") if state in states]
@@ -126,6 +130,7 @@ def sweep_page(
             *([Section("Warnings, the first of each policy", facts=warnings)] if warnings else []),
             *axes,
             *(_place(place, means, rows, comparisons[place], data, gantts(place)) for place, data in places),
+            *([Section("What ran", facts=fact_texts(inputs))] if inputs else []),
             Section("Configurations", tables=(listing,), folded=True),
         ),
     )
