@@ -263,7 +263,7 @@ def verdict_table(place: PlaceComparison, heading: str = "policy", *, is_best: b
         columns=(heading, "verdict", place.name, "95 % interval", f"minus {best}", "in %", "seeds"),
         rows=tuple(lines),
         note=f"Differences to {best} are paired over seeds, in brackets their 95 % intervals; verdicts at "
-        f"5 % after Holm's correction over the differences to {best}, as by ray-sim compare.",
+        "5 % after Holm's correction over these differences, as by ray-sim compare.",
     )
 
 
