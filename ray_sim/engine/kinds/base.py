@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ray_sim.model.streams import Streams
 
 
-SERVER_FACTS = ("interference", "links", "delays")
+SERVER_FACTS = ("interference", "links", "delays", "fragmentation_target")
 """Facts of a `Cluster` that have an effect on jobs of some kinds only."""
 
 
@@ -54,6 +54,20 @@ BOUND_CELLS = KindParameter(
     "is about a bound for rigid and elastic jobs",
 )
 """Declared by the kinds of rigid and of elastic jobs; another default changes all certificates."""
+
+FRAGMENTATION_TARGET = KindParameter(
+    Parameter(
+        "fragmentation_target",
+        "choice",
+        "trace",
+        "typical tasks, to which GPUs that they cannot use are fragments. trace: of the whole workload; "
+        "arrived: of the jobs that have come",
+        choices=("trace", "arrived"),
+        source="docs/engine.md#scores-of-servers",
+    ),
+    "is about placement rules that score servers",
+)
+"""Declared by the kinds of rigid and of elastic jobs; scenarios may name a file instead."""
 
 
 class JobKind(ABC):

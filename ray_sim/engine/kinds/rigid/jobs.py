@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.certificates.utility import certify_utility
 from ray_sim.engine.gpu_shares import GPU_SHARES
-from ray_sim.engine.kinds.base import BOUND_CELLS, GANGS, JobKind
+from ray_sim.engine.kinds.base import BOUND_CELLS, FRAGMENTATION_TARGET, GANGS, JobKind
 from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.kinds.pools import LeastUse, family_limits, pooled_limits
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
@@ -30,7 +30,8 @@ class RigidJobs(JobKind):
     jobs = "rigid"
     accepts = frozenset({GANGS})
     summary = "a job runs for its duration while all its tasks are placed"
-    parameters = (BOUND_CELLS, GPU_SHARES)
+    parameters = (BOUND_CELLS, GPU_SHARES, FRAGMENTATION_TARGET)
+    heeds = frozenset({"fragmentation_target"})
     devices = True
 
     def facts(self, setting: WorldSetting) -> RigidFacts:
