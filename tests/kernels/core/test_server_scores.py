@@ -145,7 +145,7 @@ def test_gpu_packing_scores_are_those_of_the_authors_unit_tests(shared_data: Pat
 @pytest.mark.parametrize("rule", [rule for rule in SCORED_RULES if rule != "random"])
 def test_kernels_place_as_plain_python_does(rule: str) -> None:
     rejected = placed = 0
-    for seed in range(instances(300)):
+    for seed in range(instances(300, 300)):
         servers, tasks = random_world(seed)
         typical = naive_scores.typical_tasks(tasks)
         most = max(each.cpu for each in servers), 1000 * max(1, *(len(each.device) for each in servers))
