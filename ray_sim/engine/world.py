@@ -36,7 +36,7 @@ class World:
     horizon_us: int = NEVER_US - 1
     slot_us: int | None = None
     fragmentation_target: Value = "trace"
-    """``trace`` or ``arrived``: the target has the typical tasks of all jobs, or of those that have come."""
+    """``trace`` or ``arrived``: typical tasks are those of all jobs, or of the jobs that have come."""
     params: Mapping[str, object] = field(default_factory=dict)
     """The values of world parameters that it was built with, as they were given."""
 

@@ -55,20 +55,6 @@ BOUND_CELLS = KindParameter(
 )
 """Declared by the kinds of rigid and of elastic jobs; another default changes all certificates."""
 
-FRAGMENTATION_TARGET = KindParameter(
-    Parameter(
-        "fragmentation_target",
-        "choice",
-        "trace",
-        "typical tasks, to which GPUs that they cannot use are fragments. trace: of the whole workload; "
-        "arrived: of the jobs that have come",
-        choices=("trace", "arrived"),
-        source="docs/engine.md#scores-of-servers",
-    ),
-    "is about placement rules that score servers",
-)
-"""Declared by the kinds of rigid and of elastic jobs; scenarios may name a file instead."""
-
 
 class JobKind(ABC):
     """Life of a job under one value of ``-w truth=``; stateless."""

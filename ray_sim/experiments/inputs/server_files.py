@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple, TypeVar
 
 from pydantic import Field, ValidationError
 
-from ray_sim.engine.kinds.base import FRAGMENTATION_TARGET
+from ray_sim.engine.kinds.rigid.jobs import FRAGMENTATION_TARGET
 from ray_sim.engine.world_parameters import WORLD_PARAMETERS
 from ray_sim.experiments.inputs.cluster_file import MAX_PROBLEMS, csv_rows
 from ray_sim.experiments.inputs.interference_file import load_interference

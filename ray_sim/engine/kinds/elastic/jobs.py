@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ray_sim.engine.gpu_shares import GPU_SHARES
-from ray_sim.engine.kinds.base import BOUND_CELLS, FRAGMENTATION_TARGET, GANGS, JobKind, KindParameter
+from ray_sim.engine.kinds.base import BOUND_CELLS, GANGS, JobKind, KindParameter
 from ray_sim.engine.kinds.elastic.rules import StepTimeRule
 from ray_sim.model.parameter_blocks import AS_WORLD, BlockRule
 from ray_sim.model.parameters import MAX_FACTOR, Parameter, Value
@@ -84,7 +84,7 @@ class ElasticJobs(JobKind):
     jobs = "elastic"
     accepts = frozenset({GANGS, ELASTIC})
     columns = frozenset({"training_profile", "losses"})
-    heeds = frozenset({"interference", "links", "fragmentation_target"})
+    heeds = frozenset({"interference", "links"})
     observations = frozenset({"training_speed", "slow_workers", "losses"})
 
     def __init__(self, rule: StepTimeRule) -> None:
@@ -92,7 +92,7 @@ class ElasticJobs(JobKind):
         self.truth = rule.truth
         self.summary = rule.summary
         self.source = rule.source
-        self.parameters = (*rule.parameters, *PARAMETERS, BOUND_CELLS, GPU_SHARES, FRAGMENTATION_TARGET)
+        self.parameters = (*rule.parameters, *PARAMETERS, BOUND_CELLS, GPU_SHARES)
 
     def facts(self, setting: WorldSetting) -> ElasticFacts:
         """Make the facts of a world, see `ElasticFacts`."""

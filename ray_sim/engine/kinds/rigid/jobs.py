@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.certificates.utility import certify_utility
 from ray_sim.engine.gpu_shares import GPU_SHARES
-from ray_sim.engine.kinds.base import BOUND_CELLS, FRAGMENTATION_TARGET, GANGS, JobKind
+from ray_sim.engine.kinds.base import BOUND_CELLS, GANGS, JobKind, KindParameter
 from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.kinds.pools import LeastUse, family_limits, pooled_limits
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.world import World
+from ray_sim.model.parameters import Parameter
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
@@ -21,6 +22,22 @@ if TYPE_CHECKING:
     from ray_sim.engine.kinds.run import KindRun
     from ray_sim.engine.run_core import RunCore
     from ray_sim.model.streams import Streams
+
+
+FRAGMENTATION_TARGET = KindParameter(
+    Parameter(
+        "fragmentation_target",
+        "choice",
+        "trace",
+        "typical tasks, to which GPUs that they cannot use are fragments. trace: of the whole workload; "
+        "arrived: of the jobs that have come",
+        choices=("trace", "arrived"),
+        source="docs/engine.md#scores-of-servers",
+    ),
+    # With two roles a job may find a place under one target, and none under that of fewer arrivals.
+    "is about the typical tasks of rigid jobs",
+)
+"""Scenarios may name a file instead."""
 
 
 class RigidJobs(JobKind):
