@@ -16,11 +16,14 @@ from ray_sim.certificates.jct import JctLimits, NoJctLimits, certify_jct
 from ray_sim.engine.kinds.run import KindOutcome
 from ray_sim.engine.order import order_warnings
 from ray_sim.engine.scoring import packing_columns
+from ray_sim.engine.stops import StopLog
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     COMPLETED,
     EVENT_NAMES,
     EVICTED,
+    FAILED,
+    KILLED,
     NEVER,
     REJECTED,
     ROLE_NAMES,
@@ -63,6 +66,10 @@ class Outcome:
     """See `Policy.timeline_columns`."""
     policy_figures: Mapping[str, float] = field(default_factory=dict)
     policy_warnings: Sequence[str] = ()
+    stops: StopLog | None = None
+    """Stops of the general loop."""
+    attempt: IntArray | None = None
+    """(J,) times that each job has failed and was tried again; None where none has."""
     order: Order | None = None
     """Order rule of the policy, if it has one."""
 
@@ -82,6 +89,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         utility_certificate=world.kind.certify_utility(world, summary.utility, counted),
         jct_or_horizon_s=_jct_or_horizon_s(world, jobs, counted),
         figures=outcome.kind.figures(jobs, counted),
+        wasted_gpu_h=_wasted_gpu_h(jobs, outcome, counted),
         policy_counts=dict(outcome.policy_counts) if outcome.policy_counts else None,
         policy_figures=dict(outcome.policy_figures) if outcome.policy_figures else None,
         policy_warnings=[
@@ -95,6 +103,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         events=_events(world, outcome.record),  # last, as this frame is the largest
         timeline=timeline,
         summary=summary,
+        stops=None if outcome.stops is None else outcome.stops.table(world),
         loop=outcome.loop,
         loop_reason=outcome.loop_reason,
         decision_seconds=tuple(outcome.decision_seconds),
@@ -148,7 +157,8 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
     until = np.where(ended, ledger.end, np.maximum(world.end_us(outcome.now_us), table.submit_us))
     running = ledger.status == RUNNING
     run_us = ledger.held + np.where(running, until - ledger.held_since, 0)
-    finished = completed | (ledger.status == EVICTED)
+    finished = np.isin(ledger.status, (COMPLETED, EVICTED, FAILED, KILLED))
+    gpu_us = outcome.kind.gpu_us(world, outcome.record, run_us)
     status, reason = _status(world, outcome)
     columns: dict[str, pl.Series | np.ndarray] = {
         "job_id": table.job_id,
@@ -169,10 +179,68 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
         "status": status,
         "reason": reason,
         "utility": _utility(world, ledger.end, completed),
+        "attempts": (ledger.first_start < NEVER).astype(np.int64) + _or_none(outcome.attempt),
+        "gpu_s": _nulls(len(table), pl.Float64()) if gpu_us is None else us_to_seconds(gpu_us),
+        "wasted_gpu_s": _wasted_gpu_s(outcome, gpu_us, run_us),
+        "preempted": _preempted(outcome),
     }
     return _frame(columns, JOB_SCHEMA).hstack(
         [series.alias(name) for name, series in outcome.kind.job_columns().items()]
     )
+
+
+def _or_none(attempt: IntArray | None) -> IntArray | int:
+    return 0 if attempt is None else attempt
+
+
+def _wasted_gpu_s(outcome: Outcome, gpu_us: FloatArray | None, run_us: IntArray) -> pl.Series:
+    """GPU-seconds of pauses and lost progress at a job's mean GPUs; all that a failed job held."""
+    ledger = outcome.ledger
+    if gpu_us is None:
+        return _nulls(len(run_us), pl.Float64())
+    idle_us = run_us - outcome.kind.ran_us() + _or_zeros(ledger.lost, len(run_us))
+    idle_us = np.where(ledger.status == FAILED, run_us, idle_us)
+    share = np.divide(idle_us, run_us, out=np.zeros(len(run_us)), where=run_us > 0)
+    return pl.Series(us_to_seconds(gpu_us * share))
+
+
+def _preempted(outcome: Outcome) -> IntArray:
+    """(J,) stops of others to make room for each job."""
+    jobs = len(outcome.ledger.status)
+    if outcome.stops is None:
+        return np.zeros(jobs, dtype=np.int64)
+    by = outcome.stops.rows["by"]
+    return np.bincount(by[by >= 0], minlength=jobs)
+
+
+def _wasted_gpu_h(jobs: pl.DataFrame, outcome: Outcome, counted: BoolArray | None) -> dict[str, float] | None:
+    """GPU-hours wasted by reason, over the counted jobs: what no stop explains went into pauses."""
+    if jobs["gpu_s"].null_count():
+        return None
+    wasted, run_s = jobs["wasted_gpu_s"].to_numpy(writable=True), jobs["run_s"].to_numpy()
+    gpus = np.divide(jobs["gpu_s"].to_numpy(), run_s, out=np.zeros(len(run_s)), where=run_s > 0)
+    chosen = np.ones(len(run_s), dtype=np.bool_) if counted is None else counted
+    failed, by_reason = outcome.ledger.status == FAILED, dict[str, float]()
+    for job in np.flatnonzero(failed & chosen).tolist():
+        reason = outcome.reasons[job]
+        by_reason[reason] = by_reason.get(reason, 0.0) + float(wasted[job])
+    lost_us = _or_zeros(outcome.ledger.lost, len(run_s))
+    if outcome.stops is not None:
+        rows = outcome.stops.rows
+        of = chosen[rows["job"]] & ~failed[rows["job"]]
+        spent = us_to_seconds(rows["lost_us"][of]) * gpus[rows["job"][of]]
+        sums = np.bincount(rows["reason"][of], spent, minlength=len(outcome.stops.words))
+        for word, gpu_s in zip(outcome.stops.words, sums.tolist(), strict=True):
+            by_reason[word] = by_reason.get(word, 0.0) + gpu_s
+        np.subtract.at(lost_us, rows["job"], rows["lost_us"])
+    servers = float((us_to_seconds(lost_us) * gpus)[chosen & ~failed].sum())
+    by_reason["server"] = by_reason.get("server", 0.0) + servers
+    by_reason["pause"] = float(wasted[chosen].sum()) - sum(by_reason.values())
+    return {word: gpu_s / 3600 for word, gpu_s in sorted(by_reason.items()) if gpu_s > _TRACE_OF_ROUNDING}
+
+
+_TRACE_OF_ROUNDING = 1e-6
+"""GPU-seconds."""
 
 
 def _frame(columns: Mapping[str, pl.Series | np.ndarray], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
@@ -220,13 +288,11 @@ def _seconds_or_null(us: IntArray, valid: np.ndarray) -> pl.Series:
 
 def _status(world: World, outcome: Outcome) -> tuple[pl.Series, pl.Series]:
     """Status and reason of each job. The reason follows from the status unless `Outcome.reasons` has it."""
-    codes = {COMPLETED: JobStatus.COMPLETED, REJECTED: JobStatus.REJECTED, EVICTED: JobStatus.EVICTED}
-    names = [str(codes.get(code, JobStatus.UNFINISHED)) for code in range(6)]
+    ends = ("completed", "rejected", "evicted", "failed", "killed")
+    names = [*[str(JobStatus.UNFINISHED)] * COMPLETED, *ends]
     status = _named(names, outcome.ledger.status)
     unfinished = _why_unfinished(world, outcome.ledger)
-    reasons = [
-        {COMPLETED: None, REJECTED: "never_fits", EVICTED: "world"}.get(code, unfinished) for code in range(6)
-    ]
+    reasons = [*[unfinished] * COMPLETED, None, "never_fits", "world", "failed", "killed"]
     reason = pl.Series(reasons, dtype=pl.String)[outcome.ledger.status]
     if outcome.reasons:
         jobs = sorted(outcome.reasons)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from ray_sim.model.distribution import distribution
+from ray_sim.model.distribution import Distribution, distribution
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import JobStatus, Summary
 from ray_sim.model.units import (
@@ -121,8 +121,19 @@ def summarise(
         lost_s=float(counted["lost_s"].sum()),
         utility=float(utility.sum()) if len(utility) else None,
         group_jct_s=None if groups is None else distribution(group_jct_s(jobs, groups, inside)),
+        failed=_count(status, JobStatus.FAILED),
+        killed=_count(status, JobStatus.KILLED),
+        jct_ended_s=_jct_ended_s(counted),
         trimmed_jobs=None if trim is None else len(jobs) - len(counted),
     )
+
+
+def _jct_ended_s(jobs: pl.DataFrame) -> Distribution | None:
+    """Time to the end of completed, failed and killed jobs; None where none failed or was killed."""
+    ended = jobs.filter(jobs["status"].is_in([JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.KILLED]))
+    if not (ended["status"] != JobStatus.COMPLETED).any():
+        return None
+    return distribution((ended["finish_s"] - ended["submit_s"]).to_numpy())
 
 
 def _count(values: pl.Series, value: str) -> int:

@@ -24,6 +24,8 @@ class JobStatus(StrEnum):
     COMPLETED = "completed"
     REJECTED = "rejected"
     EVICTED = "evicted"
+    FAILED = "failed"
+    KILLED = "killed"
     UNFINISHED = "unfinished"
 
 
@@ -46,6 +48,10 @@ JOB_SCHEMA: dict[str, pl.DataType] = {
     "status": pl.String(),
     "reason": pl.String(),
     "utility": pl.Float64(),
+    "attempts": pl.Int64(),
+    "gpu_s": pl.Float64(),
+    "wasted_gpu_s": pl.Float64(),
+    "preempted": pl.Int64(),
 }
 """Columns of jobs.parquet, one row per job in (submit, trace order).
 
@@ -53,7 +59,22 @@ Times are seconds in the workload's own time. `start_s` is the first start. `que
 between submission and end without resources, `run_s` the total time with resources, restart pauses
 included, so jct_s = queue_s + run_s for a completed job. A time is null if its event never happened.
 `interruptions` counts how often a job lost a server, `lost_s` is the progress lost with servers;
-`preemptions` counts suspensions by the scheduler.
+`preemptions` counts suspensions by the scheduler. `attempts` counts those begun, `preempted` the stops of
+others to make room for this job. `gpu_s` is GPU time held, null for chunked jobs; `wasted_gpu_s` is the part of
+it that went into pauses and lost progress, all of it for a job that failed.
+"""
+
+STOP_SCHEMA: dict[str, pl.DataType] = {
+    "time_s": pl.Float64(),
+    "job_id": pl.String(),
+    "attempt": pl.Int64(),
+    "reason": pl.String(),
+    "by": pl.String(),
+    "lost_s": pl.Float64(),
+}
+"""Columns of stops.parquet: ends of holdings before completion, in the order in which they happened.
+
+`attempt` counts from 1, `by` is the job that the stop made room for, `lost_s` the progress that it cost.
 """
 
 EVENT_SCHEMA: dict[str, pl.DataType] = {
@@ -227,6 +248,16 @@ class Summary:
     """Numbers that the policy reports and that are not counts; null where it reports none."""
     policy_warnings: list[str] | None = None
     """Warnings of the kind of job and of the policy, one sentence each; null where there are none."""
+    failed: int = 0
+    """Jobs that failed for good."""
+    killed: int = 0
+    """Jobs that were ended by a time limit or their user."""
+    wasted_gpu_h: dict[str, float] | None = None
+    """GPU-hours of pauses, of progress lost at stops by reason, and of failed jobs by reason; null for chunked
+    jobs."""
+    jct_ended_s: Distribution | None = None
+    """Time from submission to the end of completed, failed and killed jobs; null where none failed or was
+    killed."""
     trimmed_jobs: int | None = None
     """Jobs that were simulated but do not count; null where the run was not trimmed."""
 
@@ -289,6 +320,8 @@ class RunResult:
     """Reason why the compiled loop did not run."""
     decision_seconds: tuple[float, ...] = field(default=())
     """Wall-clock seconds of each decision of the general loop, for timing.json only."""
+    stops: pl.DataFrame | None = None
+    """Columns of `STOP_SCHEMA`; None from the compiled loop, which does not list stops."""
     recoveries: int = 0
     """Actors that died and were restarted, for timing.json only."""
 

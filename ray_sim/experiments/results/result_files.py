@@ -39,7 +39,9 @@ _JSON_ADAPTER = TypeAdapter(dict[str, object])
 _SUMMARY_ADAPTER = TypeAdapter(Summary)
 _FRAMES = ("jobs", "events", "timeline")
 _CHECKED = (*(f"{name}.parquet" for name in _FRAMES), SUMMARY)
-RESULT_FILES = frozenset({*_CHECKED, TIMING, MANIFEST})
+STOPS = "stops.parquet"
+"""Only of the general loop."""
+RESULT_FILES = frozenset({*_CHECKED, STOPS, TIMING, MANIFEST})
 """Names of all files of a result."""
 
 
@@ -68,6 +70,8 @@ def encode_result(
     """
     frames: dict[str, pl.DataFrame] = {name: getattr(result, name) for name in _FRAMES}
     files = {f"{name}.parquet": _parquet(frame) for name, frame in frames.items()}
+    if result.stops is not None:
+        files[STOPS] = _parquet(result.stops)
     files[SUMMARY] = json_bytes(result.summary.to_dict())
     complete = {
         "format": RESULT_FORMAT,
@@ -111,6 +115,7 @@ def read_result(directory: Path) -> RunResult:
         summary=summary_from_json(summary, str(directory / SUMMARY)),
         loop=str(manifest["loop"]),
         loop_reason=None if reason is None else str(reason),
+        stops=_read_stops(directory, manifest["files"]),
     )
 
 
@@ -126,6 +131,11 @@ def _as_events(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(pl.col(name).cast(kind) for name, kind in schema.items())
 
 
+def _read_stops(directory: Path, digests: object) -> pl.DataFrame | None:
+    listed = isinstance(digests, dict) and STOPS in digests
+    return _read_frame(directory, "stops", digests) if listed else None
+
+
 def read_table(directory: Path, name: str) -> pl.DataFrame:
     """Read one table (``jobs``, ``events`` or ``timeline``), after checking its SHA-256."""
     return _read_frame(directory, name, read_manifest(directory)["files"])
@@ -136,6 +146,7 @@ def check_result(directory: Path) -> None:
     manifest = read_manifest(directory)
     for name in _CHECKED:
         _checked_content(directory, name, manifest["files"])
+    _read_stops(directory, manifest["files"])
     timing = read_timing(directory)
     if timing.get("content_hash") != manifest["content_hash"]:
         raise InvalidInputError(f"{directory / TIMING}: of another run; {REMEDY}")
@@ -215,10 +226,12 @@ def read_checked_json(
 
 def _read_frame(directory: Path, name: str, digests: object) -> pl.DataFrame:
     frame = pl.read_parquet(io.BytesIO(_checked_content(directory, f"{name}.parquet", digests)))
-    if name == "jobs" and "user" not in frame.columns:  # written before jobs.parquet had this column
-        users = pl.repeat(None, frame.height, dtype=JOB_SCHEMA["user"], eager=True).alias("user")
-        frame.insert_column(list(JOB_SCHEMA).index("user"), users)
-    return frame
+    if name != "jobs":
+        return frame
+    absent = [column for column in JOB_SCHEMA if column not in frame.columns]  # written before they existed
+    return frame.with_columns(pl.lit(None, JOB_SCHEMA[each]).alias(each) for each in absent).select(
+        *JOB_SCHEMA, pl.exclude(JOB_SCHEMA)
+    )
 
 
 def _checked_content(directory: Path, name: str, digests: object) -> bytes:

@@ -32,6 +32,7 @@ class RigidJobs(JobKind):
     summary = "a job runs for its duration while all its tasks are placed"
     parameters = (BOUND_CELLS, GPU_SHARES)
     devices = True
+    stoppable = True
 
     def facts(self, setting: WorldSetting) -> RigidFacts:
         """Make the facts of a world, see `RigidFacts`."""
