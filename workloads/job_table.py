@@ -137,14 +137,8 @@ def _us_or_never(seconds: pl.Series) -> IntArray:
 def _attempt_log(logs: pl.Series) -> AttemptLog:
     attempts = [parse_attempts(text) if text is not None else () for text in logs]
     ptr = np.cumsum([0, *map(len, attempts)])
-    left = [int(us) for each in attempts for us in _after(seconds_to_us(np.array([s for s, _ in each])))]
-    return AttemptLog(ptr, np.array(left, dtype=np.int64), tuple(word for each in attempts for _, word in each))
-
-
-def _after(lengths: IntArray) -> IntArray:
-    """Sum of the lengths after each."""
-    after: IntArray = lengths.sum() - np.cumsum(lengths)
-    return after
+    lengths = np.array([length for each in attempts for length, _ in each], dtype=np.float64)
+    return AttemptLog(ptr, seconds_to_us(lengths), tuple(word for each in attempts for _, word in each))
 
 
 def _demand(frame: pl.DataFrame, tasks: IntArray, resource: str) -> IntArray:

@@ -1,13 +1,13 @@
 """Causes of faults: attempts of the trace, random failures, time limits, ends that the trace tells.
 
-`injectors_of` makes those of a world from its parameters; `build_world` calls it. Clocks read the ledger only, so
-that the draws and the instants of a job's faults depend on its own progress, whatever the policy.
+`injectors_of` makes those of a world from its parameters; `build_world` calls it. Clocks read the ledger
+only, so that a job's faults depend on its own progress, whatever the policy.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ray_sim.engine.kinds.base import JobKind
     from ray_sim.engine.kinds.run import KindRun
     from ray_sim.engine.run_core import RunCore
+    from ray_sim.engine.world import World
 
 FAULT_PARAMETERS = ("attempts", "endings", "failure_gpu_h", "limits")
 """World parameters that bring injectors."""
@@ -57,6 +58,7 @@ def injectors_of(values: Mapping[str, Value], table: JobTable, kind: JobKind) ->
         if table.attempt_log is None:
             problems.append("attempts=replay: no job has an attempt_log")
         else:
+            problems += _log_problems(table, table.attempt_log)
             found.append(TraceAttempts(table.attempt_log))
     if problems:
         raise InvalidScenarioError("\n  ".join(["the workload lacks what faults need:", *problems]))
@@ -64,6 +66,29 @@ def injectors_of(values: Mapping[str, Value], table: JobTable, kind: JobKind) ->
     if isinstance(gpu_h, float) and isinstance(shape, float):
         found.append(RandomFailures(gpu_h, shape))
     return tuple(found)
+
+
+def _log_problems(table: JobTable, log: AttemptLog) -> Iterator[str]:
+    """Attempts without a length, and logs that do not sum to the run time within a microsecond an attempt."""
+    counts = np.diff(log.ptr)
+    of = np.repeat(np.arange(len(counts)), counts)
+    sums = np.bincount(of, log.length_us, minlength=len(counts)).astype(np.int64)
+    empty = np.bincount(of[log.length_us == 0], minlength=len(counts)) > 0
+    for wrong, text in (
+        (empty, "has an attempt of length 0"),
+        ((counts > 0) & (np.abs(sums - table.work_us) > counts), "does not sum to duration_s"),
+    ):
+        if wrong.any():
+            first = int(wrong.argmax())
+            found = f"{sums[first] / US_PER_S:g} of {table.work_us[first] / US_PER_S:g} s"
+            yield f"attempt_log of job {table.name(first)} {text}: {found} ({wrong.sum():,} such jobs)"
+
+
+def fault_warnings(world: World) -> Iterator[str]:
+    """What the faults of a world hang on."""
+    draws = any(isinstance(each, RandomFailures) for each in world.injectors)
+    if draws and world.checkpoint_us == 0:
+        yield "checkpoint_s is 0, so that random failures cost no progress; give the time between checkpoints"
 
 
 class _ClockRun(Stateless):
@@ -176,8 +201,9 @@ class _TraceAttemptsRun(_ClockRun):
         self._begin: IntArray = np.zeros(jobs, dtype=np.int64)
         """(J,) microseconds of progress before the attempt."""
         of_us, work = (np.repeat(each, np.diff(log.ptr)) for each in (core.world.table.work_us, core.work))
-        shares = work * (log.left_us / np.maximum(of_us, 1))
-        self._left: FloatArray = np.where(work == of_us, log.left_us, shares)
+        until_us = np.cumsum(log.length_us)
+        left_us = np.repeat(np.append(0, until_us)[log.ptr[1:]], np.diff(log.ptr)) - until_us
+        self._left: FloatArray = np.where(work == of_us, left_us, work * (left_us / np.maximum(of_us, 1)))
         """Work left at the end of each attempt."""
 
     def _due_us(self, now_us: int, jobs: IntArray) -> IntArray:
@@ -213,8 +239,8 @@ class _TraceAttemptsRun(_ClockRun):
 class RandomFailures:
     """A running job fails at random, with a Weibull hazard of its progress in the attempt, times its GPUs.
 
-    Attempt a of a job survives progress t with g GPUs with probability exp(-g (t / L)^k), L the mean GPU-hours
-    to a failure over Gamma(1 + 1 / k).
+    An attempt survives progress t with g GPUs with probability exp(-g (t / L)^k), where L is the mean
+    GPU-hours to a failure over Gamma(1 + 1 / k).
     """
 
     gpu_h: float

@@ -17,7 +17,7 @@ from ray_sim.kernels.core.arrays import Changes
 from ray_sim.kernels.core.heap import rekey
 from ray_sim.kernels.core.placement import QUEUE_RULES
 from ray_sim.kernels.core.queue_arrays import RunningList, new_running, new_serving
-from ray_sim.kernels.core.queue_dispatch import enqueue, order_changes, serve_all
+from ray_sim.kernels.core.queue_dispatch import dequeue, enqueue, order_changes, serve_all
 from ray_sim.kernels.core.queue_steps import QueueBooks, push_jobs, serve_queue
 from ray_sim.kernels.core.scored_placement import begin_scores
 from ray_sim.kernels.handle import handle
@@ -153,6 +153,7 @@ class JobQueue:
         RunFailedError : a running job has not a whole number as its key
         """
         if len(view.completed):
+            self._forget(view.completed)
             self._to_serve[self._arrays.job_part[view.completed]] = True
         if len(view.changed_servers):
             self._to_serve[self._arrays.server_part[view.changed_servers]] = True
@@ -177,6 +178,11 @@ class JobQueue:
             levels=levels,
             review_us=review_us,
         )
+
+    def _forget(self, ended: IntArray) -> None:
+        """Jobs may be killed while they wait."""
+        for job in ended[self._queue.position[ended] >= 0].tolist():
+            dequeue(self._arrays, self._queue, job)
 
     def _serve_preemptive(self, view: View, running_keys: tuple[IntArray, IntArray] | None) -> Changes:
         arrays, queue, changes = self._arrays, self._queue, self._serving.changes

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from ray_sim.certificates.jct import JctLimits, NoJctLimits, certify_jct
+from ray_sim.engine.injectors import fault_warnings
 from ray_sim.engine.kinds.run import KindOutcome
 from ray_sim.engine.order import order_warnings
 from ray_sim.engine.scoring import packing_columns
@@ -25,7 +26,6 @@ from ray_sim.kernels.core.arrays import (
     FAILED,
     KILLED,
     NEVER,
-    REJECTED,
     ROLE_NAMES,
     RUNNING,
     Ledger,
@@ -93,6 +93,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         policy_counts=dict(outcome.policy_counts) if outcome.policy_counts else None,
         policy_figures=dict(outcome.policy_figures) if outcome.policy_figures else None,
         policy_warnings=[
+            *fault_warnings(world),
             *outcome.policy_warnings,
             *order_warnings(outcome.order, world, outcome.ledger, outcome.record),
         ]

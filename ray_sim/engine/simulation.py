@@ -252,6 +252,7 @@ class Simulation:
             jobs=self.world.jobs,
             placements=self._visible_placements,
             arrivals=self._next_job,
+            _attempt=core.attempt,
             _ledger=core.ledger,
             _sees=self._policy.sees,
             _policy=self._name,

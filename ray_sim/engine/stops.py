@@ -100,7 +100,7 @@ class StopLog:
         lost_us: IntArray | int = 0,
         by: IntArray | int = -1,
     ) -> None:
-        """Append stops of ``jobs``, (n,): `attempt` counts from 0, `by` is the job each made room for or -1."""
+        """Append stops of ``jobs``, (n,); `attempt` counts from 0, `by` is -1 for none."""
         rows = np.empty((len(jobs), len(_LOG)), dtype=np.int64)
         rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3], rows[:, 4] = now_us, jobs, attempt, by, lost_us
         rows[:, 5] = [self._words.setdefault(word, len(self._words)) for word in reason]
@@ -128,7 +128,9 @@ class StopLog:
             "by": ids[rows["by"]],
             "lost_s": us_to_seconds(rows["lost_us"]),
         }
-        return pl.DataFrame([pl.Series(name, columns[name], dtype=kind) for name, kind in STOP_SCHEMA.items()])
+        return pl.DataFrame(
+            [pl.Series(name, columns[name], dtype=kind) for name, kind in STOP_SCHEMA.items()]
+        )
 
     def clear(self) -> None:
         """Forget all."""
@@ -137,7 +139,10 @@ class StopLog:
     def state(self) -> State:
         """Arrays that `restore` takes."""
         text = "\n".join(self._words).encode()
-        return {"rows": np.stack(list(self.rows.values()), axis=1), "words": np.frombuffer(text, dtype=np.uint8)}
+        return {
+            "rows": np.stack(list(self.rows.values()), axis=1),
+            "words": np.frombuffer(text, dtype=np.uint8),
+        }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""

@@ -76,7 +76,7 @@ COMMON = (
         "failure_shape",
         "float",
         1.0,
-        "shape of the Weibull distribution of random failures; 1 = a constant rate, below 1 = most fail early",
+        "shape of the Weibull distribution of random failures; 1 = a constant rate, below 1 = most are early",
         minimum=0.1,
         maximum=10.0,
         source=_FAULTS,

@@ -205,8 +205,8 @@ class AttemptLog(NamedTuple):
 
     ptr: IntArray
     """(J + 1,) attempts of job j: ptr[j] .. ptr[j + 1]; none where the trace tells none."""
-    left_us: IntArray
-    """(N,) run time of the attempts that follow, microseconds."""
+    length_us: IntArray
+    """(N,)."""
     reasons: tuple[str, ...]
     """(N,) why each ended; empty where the trace tells nothing."""
 

@@ -60,8 +60,8 @@ between submission and end without resources, `run_s` the total time with resour
 included, so jct_s = queue_s + run_s for a completed job. A time is null if its event never happened.
 `interruptions` counts how often a job lost a server, `lost_s` is the progress lost with servers;
 `preemptions` counts suspensions by the scheduler. `attempts` counts those begun, `preempted` the stops of
-others to make room for this job. `gpu_s` is GPU time held, null for chunked jobs; `wasted_gpu_s` is the part of
-it that went into pauses and lost progress, all of it for a job that failed.
+others to make room for this job. `gpu_s` is GPU time held, null for chunked jobs; `wasted_gpu_s` is the part
+of it that went into pauses and lost progress, all of it for a job that failed.
 """
 
 STOP_SCHEMA: dict[str, pl.DataType] = {
@@ -253,8 +253,8 @@ class Summary:
     killed: int = 0
     """Jobs that were ended by a time limit or their user."""
     wasted_gpu_h: dict[str, float] | None = None
-    """GPU-hours of pauses, of progress lost at stops by reason, and of failed jobs by reason; null for chunked
-    jobs."""
+    """GPU-hours of pauses, of progress lost at stops by reason, and of failed jobs by reason; null for
+    chunked jobs."""
     jct_ended_s: Distribution | None = None
     """Time from submission to the end of completed, failed and killed jobs; null where none failed or was
     killed."""

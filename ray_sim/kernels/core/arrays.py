@@ -314,7 +314,8 @@ def events_per_instant(n_jobs: int, others: int, *, losses: bool = False) -> int
     """Return an upper bound on the events of one instant.
 
     Each job is submitted, rejected, moved to another queue, stopped and ended at most once; with ``losses``
-    it may also be stopped once against the policy's will. ``others`` bounds the events of placements, chunks and servers.
+    it may also be stopped once against the policy's will. ``others`` bounds the events of placements, chunks
+    and servers.
     """
     return (6 if losses else 5) * n_jobs + others
 
