@@ -52,6 +52,7 @@ JOB_SCHEMA: dict[str, pl.DataType] = {
     "gpu_s": pl.Float64(),
     "wasted_gpu_s": pl.Float64(),
     "preempted": pl.Int64(),
+    "rho": pl.Float64(),
 }
 """Columns of jobs.parquet, one row per job in (submit, trace order).
 
@@ -61,7 +62,8 @@ included, so jct_s = queue_s + run_s for a completed job. A time is null if its 
 `interruptions` counts how often a job lost a server, `lost_s` is the progress lost with servers;
 `preemptions` counts suspensions by the scheduler. `attempts` counts those begun, `preempted` the stops of
 others to make room for this job. `gpu_s` is GPU time held, null for chunked jobs; `wasted_gpu_s` is the part
-of it that went into pauses and lost progress, all of it for a job that failed.
+of it that went into pauses and lost progress, all of it for a job that failed. `rho` is the finish-time
+fairness of a completed job, see `ray_sim.model.metrics.finish_time_fairness`.
 """
 
 STOP_SCHEMA: dict[str, pl.DataType] = {
@@ -216,7 +218,8 @@ class Summary:
     jain_index: float | None
     """Jain's index of the progress rates duration / JCT of jobs; 1 if all jobs are slowed equally."""
     finish_time_fairness: Distribution
-    """JCT over the run time on an equal share of the cluster (Themis); above 1 is worse than that share."""
+    """Column `rho` of jobs: JCT over the run time on an equal share of the GPUs that were available (Themis);
+    above 1 is worse than that share."""
     preemptions: int
     """Suspensions by the scheduler, summed over jobs."""
     restarts: int
