@@ -17,7 +17,7 @@ from ray_sim.engine.injectors import fault_warnings
 from ray_sim.engine.kinds.run import KindOutcome
 from ray_sim.engine.order import order_warnings
 from ray_sim.engine.scoring import packing_columns
-from ray_sim.engine.stops import StopLog
+from ray_sim.engine.stops import SERVER, StopLog
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     COMPLETED,
@@ -185,9 +185,9 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
         "reason": reason,
         "utility": _utility(world, ledger.end, completed),
         "attempts": (ledger.first_start < NEVER).astype(np.int64) + _or_none(outcome.attempt),
+        "preempted": _preempted(outcome),
         "gpu_s": _nulls(len(table), pl.Float64()) if gpu_us is None else us_to_seconds(gpu_us),
         "wasted_gpu_s": _wasted_gpu_s(outcome, gpu_us, run_us),
-        "preempted": _preempted(outcome),
         "rho": _nulls(len(table), pl.Float64()),  # until the timeline is known
     }
     return _frame(columns, JOB_SCHEMA).hstack(
@@ -233,14 +233,14 @@ def _wasted_gpu_h(jobs: pl.DataFrame, outcome: Outcome, counted: BoolArray | Non
     lost_us = _or_zeros(outcome.ledger.lost, len(run_s))
     if outcome.stops is not None:
         rows = outcome.stops.rows
-        of = chosen[rows["job"]] & ~failed[rows["job"]]
+        other = np.array([word != SERVER for word in outcome.stops.words], dtype=np.bool_)[rows["reason"]]
+        of = other & chosen[rows["job"]] & ~failed[rows["job"]]
         spent = us_to_seconds(rows["lost_us"][of]) * gpus[rows["job"][of]]
         sums = np.bincount(rows["reason"][of], spent, minlength=len(outcome.stops.words))
         for word, gpu_s in zip(outcome.stops.words, sums.tolist(), strict=True):
             by_reason[word] = by_reason.get(word, 0.0) + gpu_s
-        np.subtract.at(lost_us, rows["job"], rows["lost_us"])
-    servers = float((us_to_seconds(lost_us) * gpus)[chosen & ~failed].sum())
-    by_reason["server"] = by_reason.get("server", 0.0) + servers
+        np.subtract.at(lost_us, rows["job"][other], rows["lost_us"][other])
+    by_reason[SERVER] = float((us_to_seconds(lost_us) * gpus)[chosen & ~failed].sum())
     by_reason["pause"] = float(wasted[chosen].sum()) - sum(by_reason.values())
     return {word: gpu_s / 3600 for word, gpu_s in sorted(by_reason.items()) if gpu_s > _TRACE_OF_ROUNDING}
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision, Wake
+from ray_sim.engine.faults import FaultRun
 from ray_sim.engine.kinds.base import JobKind
 from ray_sim.engine.kinds.registry import refuse_policy
 from ray_sim.engine.kinds.run import KindOutcome
@@ -28,7 +29,6 @@ from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.since_last_decision import NOTHING, SinceLastDecision
 from ray_sim.engine.sites.fleet import Fleet, fleet_of
 from ray_sim.engine.states import State, joined, same, section, within
-from ray_sim.engine.stops import FaultRun
 from ray_sim.engine.validation import check_decision, refuse_world
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World

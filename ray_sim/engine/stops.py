@@ -1,30 +1,25 @@
-"""Stops: ends of a job's holding before its completion, and the faults by which injectors cause them.
+"""Stops: ends of a job's holding before its completion.
 
-The policy, lost servers and injectors (`ray_sim.engine.injectors`) stop jobs; `StopLog` of a run lists all
-stops but those of chunked jobs. `FaultRun` carries out what injectors want; `Simulation` calls it after the
-arrivals of an instant.
+The policy, lost servers and faults (`ray_sim.engine.faults`) stop jobs; the `StopLog` of a run lists all
+stops but those of chunked jobs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import polars as pl
 
-from ray_sim.engine.decision import NO_JOBS
-from ray_sim.engine.states import State, Stateful, joined, section, within
-from ray_sim.kernels.core.arrays import FAILED, KEEP_ALL, KEEP_CHECKPOINT, KEEP_NOTHING
+from ray_sim.engine.states import State, within
+from ray_sim.kernels.core.arrays import KEEP_ALL, KEEP_CHECKPOINT, KEEP_NOTHING
 from ray_sim.model.result import STOP_SCHEMA
-from ray_sim.model.units import NEVER_US, IntArray, us_to_seconds
+from ray_sim.model.units import IntArray, us_to_seconds
 
 if TYPE_CHECKING:
-    from ray_sim.engine.kinds.run import KindRun
-    from ray_sim.engine.run_core import RunCore
     from ray_sim.engine.world import World
-    from ray_sim.model.streams import Streams
 
 
 class Keep(IntEnum):
@@ -36,50 +31,16 @@ class Keep(IntEnum):
     NOTHING = KEEP_NOTHING
 
 
-class Faults(NamedTuple):
-    """Faults of some jobs at one instant: (n,) each."""
-
-    job: IntArray
-    """Sorted."""
-    reason: Sequence[str]
-    end: int | None = None
-    """`FAILED` or `KILLED` for jobs that end; None for those that are stopped and wait again."""
-    keep: Keep = Keep.CHECKPOINT
-    lost_us: IntArray | None = None
-    """Progress lost beside what follows from `keep`."""
-    tried: bool = False
-    """Whether `World.retries` limits how often these jobs are tried again."""
-
-    def of(self, chosen: np.ndarray) -> Faults:
-        """Those of a mask (n,)."""
-        reason = [text for text, mine in zip(self.reason, chosen.tolist(), strict=True) if mine]
-        lost = None if self.lost_us is None else self.lost_us[chosen]
-        return self._replace(job=self.job[chosen], reason=reason, lost_us=lost)
-
-
-class InjectorRun(Stateful, Protocol):
-    """An injector in one run."""
-
-    def next_us(self, now_us: int) -> int:
-        """The next instant at which it acts, if nothing else happens until then."""
-
-    def act(self, now_us: int) -> Faults | None:
-        """The faults of this instant, if there are any."""
-
-    def begin(self, jobs: IntArray) -> None:
-        """These jobs, sorted, begin another attempt: they have failed now and wait again."""
-
-
-class Injector(Protocol):
-    """A cause of faults in a world, which knows no policy; frozen."""
+class InjectorLabel(Protocol):
+    """What a world needs to know of a cause of faults, see `ray_sim.engine.faults.Injector`."""
 
     @property
     def name(self) -> str:
         """Its name in snapshots and in the reason why a run takes the general loop."""
 
-    def start(self, core: RunCore, kind: KindRun, streams: Streams) -> InjectorRun:
-        """Start a run."""
 
+SERVER = "server"
+"""Reason of stops of jobs that lose a server."""
 
 _LOG = ("time_us", "job", "attempt", "by", "lost_us", "reason")
 
@@ -150,67 +111,3 @@ class StopLog:
         within({"rows": state["rows"][:, -1]}, "rows", 0, len(words) - 1)
         self._rows = [state["rows"].copy()]
         self._words = {word: number for number, word in enumerate(words) if word}
-
-
-class FaultRun:
-    """The injectors of one run, and what their faults do to jobs."""
-
-    def __init__(self, core: RunCore, kind: KindRun, streams: Streams) -> None:
-        self._core, self._kind = core, kind
-        self._runs = {each.name: each.start(core, kind, streams) for each in core.world.injectors}
-
-    def next_us(self, now_us: int) -> int:
-        """The next instant at which an injector acts."""
-        return min((run.next_us(now_us) for run in self._runs.values()), default=NEVER_US)
-
-    def act(self, now_us: int) -> None:
-        """Carry out the faults of this instant: one of each job at most, by the order of the injectors."""
-        hit = NO_JOBS
-        for run in self._runs.values():
-            faults = run.act(now_us)
-            if faults is None:
-                continue
-            faults = faults.of(~np.isin(faults.job, hit))
-            hit = np.union1d(hit, faults.job)
-            if faults.end is not None:
-                self._end(now_us, faults)
-                continue
-            last = self._core.attempt[faults.job] >= self._core.world.retries if faults.tried else False
-            beyond = np.broadcast_to(last, len(faults.job))
-            self._end(now_us, faults.of(beyond)._replace(end=FAILED))
-            self._stop(now_us, faults.of(~beyond))
-
-    def _end(self, now_us: int, faults: Faults) -> None:
-        core, jobs = self._core, faults.job
-        if not len(jobs):
-            return
-        assert faults.end is not None
-        for job, reason in zip(jobs.tolist(), faults.reason, strict=True):
-            self._kind.evict(now_us, job)
-            core.reasons[job] = reason
-        core.ledger.status[jobs] = faults.end
-        core.stops.add(now_us, jobs, core.attempt[jobs], faults.reason)
-        core.since_last_decision.drop_ended(jobs)
-        core.since_last_decision.completed.add(jobs)
-
-    def _stop(self, now_us: int, faults: Faults) -> None:
-        core, jobs = self._core, faults.job
-        if not len(jobs):
-            return
-        lost_us = self._kind.stop(now_us, jobs, faults.keep)
-        if faults.lost_us is not None:
-            core.ledger.lost[jobs] += faults.lost_us
-            lost_us = lost_us + faults.lost_us
-        core.stops.add(now_us, jobs, core.attempt[jobs], faults.reason, lost_us)
-        core.attempt[jobs] += 1
-        for run in self._runs.values():
-            run.begin(jobs)
-
-    def state(self) -> State:
-        """Arrays that `restore` takes."""
-        return joined({name: run.state() for name, run in self._runs.items()})
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a state; the core is restored before."""
-        for name, run in self._runs.items():
-            run.restore(section(state, name))

@@ -13,7 +13,7 @@ from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from ray_sim.engine.kinds.facts import KindFacts, KindLabel
-    from ray_sim.engine.stops import Injector
+    from ray_sim.engine.stops import InjectorLabel
     from ray_sim.engine.world_arrays import Partition
 
 
@@ -35,7 +35,7 @@ class World:
     restart_us: int = 0
     preemption: int = KEEP_ALL
     """What a job keeps that the policy suspends or moves, see `ray_sim.engine.stops.Keep`."""
-    injectors: tuple[Injector, ...] = ()
+    injectors: tuple[InjectorLabel, ...] = ()
     """Causes of faults, in the order in which they act at an instant."""
     retries: int = 0
     """Times that a job that failed at random is tried again."""

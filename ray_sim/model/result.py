@@ -49,9 +49,9 @@ JOB_SCHEMA: dict[str, pl.DataType] = {
     "reason": pl.String(),
     "utility": pl.Float64(),
     "attempts": pl.Int64(),
+    "preempted": pl.Int64(),
     "gpu_s": pl.Float64(),
     "wasted_gpu_s": pl.Float64(),
-    "preempted": pl.Int64(),
     "rho": pl.Float64(),
 }
 """Columns of jobs.parquet, one row per job in (submit, trace order).

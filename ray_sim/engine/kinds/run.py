@@ -19,6 +19,7 @@ from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.states import State, same
+from ray_sim.engine.stops import SERVER
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import KEEP_ALL, RUNNING, Changes, Ledger, Outages, Recorder
@@ -139,7 +140,7 @@ class KindRun:
         n = lose_server(now_us, server, core.books, core.recording.writer)
         lost = core.affected[:n].copy()
         cost_us = core.ledger.lost[lost] - before[lost]
-        core.stops.add(now_us, lost, core.attempt[lost], ["server"] * n, cost_us)
+        core.stops.add(now_us, lost, core.attempt[lost], [SERVER] * n, cost_us)
         self._rate_others(now_us, self._disturbed_by(lost))
         return lost
 
