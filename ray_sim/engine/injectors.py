@@ -39,7 +39,8 @@ def injectors_of(values: Mapping[str, Value], table: JobTable, kind: JobKind) ->
     wanted = [name for name in FAULT_PARAMETERS if values[name] not in (None, False, "merge", "ignore")]
     if wanted and not kind.stoppable:
         raise InvalidScenarioError(f"{', '.join(wanted)}: {kind.jobs} jobs cannot be stopped; leave it out")
-    problems, found = [], list[Injector]()
+    problems: list[str] = []
+    found: list[Injector] = []
     if values["endings"] == "wall":
         if table.killed_us is None:
             problems.append("endings=wall: no job was killed and has both wait_s and span_s")
