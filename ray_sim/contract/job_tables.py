@@ -34,6 +34,7 @@ GRANTS: dict[str, tuple[str, ...]] = {
     "vc": ("vc",),
     "user": ("user",),
     "priority": ("priority",),
+    "time_limit": ("time_limit_us",),
     "chunk_profile": ("chunk_profile.",),
     "deadline": ("chunk_profile.", "utility.utility_due_s"),
     "training_profile": ("training.", "pairs."),

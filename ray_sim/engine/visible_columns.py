@@ -20,7 +20,7 @@ OBSERVATIONS = frozenset({"work_left", "attained_service", "attempts"})
 WHOLE_TRACE = "whole_trace"
 """In `sees`: the policy uses columns of jobs that have not come yet, which no scheduler in service has."""
 
-COLUMNS = frozenset({"duration_s", "num_gpus", "vc", "user", "priority", "utility"})
+COLUMNS = frozenset({"duration_s", "num_gpus", "vc", "user", "priority", "time_limit", "utility"})
 """Columns of every kind of job that a policy may declare in `sees`; a kind adds its own.
 
 `submit_us`, `tasks`, `demand` and `partition` are always granted.
@@ -53,6 +53,9 @@ class JobColumns:
             "vc": {"vc": read_only(table.vc), "vc_names": tuple(table.vc_names)},
             "user": {"user": None if table.user is None else table.user.clone()},
             "priority": {"priority": None if table.priority is None else read_only(table.priority)},
+            "time_limit": {
+                "time_limit_us": None if table.time_limit_us is None else read_only(table.time_limit_us)
+            },
         }
         of_kind = world.facts.columns()
         self._granted |= of_kind.always

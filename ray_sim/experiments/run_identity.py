@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -298,6 +298,11 @@ def _cluster_sha256(cluster: Cluster) -> str:
             "interference": None if cluster.interference is None else _content(cluster.interference),
             "links": None if cluster.links is None else _content(cluster.links),
             **({} if cluster.delays is None else {"delays": cluster.delays, "class": cluster.server_class}),
+            **{
+                name: [asdict(each) for each in given]
+                for name, given in (("classes", cluster.classes), ("teams", cluster.teams))
+                if given
+            },
         }
     )
 

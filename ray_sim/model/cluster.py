@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ray_sim.model.interference import InterferenceProfile
+from ray_sim.model.teams import JobClass, Team
 from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray, capacity_quanta
 
 UNLIMITED_MIB = 2**62
@@ -79,6 +80,10 @@ class Cluster:
     """(S,) name of the entry that describes each server; empty for a cluster without a description."""
     price: tuple[float, ...] | None = None
     """(S,) price of each server, in any unit, > 0; None where the description has no prices."""
+    classes: tuple[JobClass, ...] = ()
+    """Classes of jobs by priority; empty where each priority is one."""
+    teams: tuple[Team, ...] = ()
+    """Teams with their quotas; empty where no quota holds."""
 
     @property
     def worker_slots(self) -> IntArray:

@@ -16,6 +16,14 @@ from pydantic import AfterValidator, Field, ValidationError
 import cluster_specs
 from ray_sim.engine.limits import SPEEDS
 from ray_sim.experiments.inputs.server_changes import read_availability, refusal
+from ray_sim.experiments.inputs.team_entries import (
+    ClassEntry,
+    TeamEntry,
+    class_problems,
+    job_classes,
+    team_problems,
+    teams,
+)
 from ray_sim.model.cluster import Cluster, ServerKind, memory_mib, slots_per_gpu
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError
 from ray_sim.model.units import IntArray, capacity_quanta
@@ -102,6 +110,8 @@ class _ClusterFile(Entry):
     name: Label
     gpu_types: dict[Label, _GpuType] = Field(default_factory=dict)
     availability: Label | None = None
+    classes: dict[Label, ClassEntry] = Field(default_factory=dict)
+    teams: dict[Label, TeamEntry] = Field(default_factory=dict)
     servers: Annotated[list[object], Field(min_length=1)]
 
 
@@ -215,8 +225,15 @@ def _load_yaml(path: Source, counts: Mapping[str, int]) -> Cluster:
                 unknown = UnknownNameError("GPU type", servers.gpu_type, head.gpu_types)
                 problems.append(f"{where}gpu_type: {unknown} (declared under gpu_types)")
         groups.append(_Group(where, servers, speed))
+    if head is not None:
+        types = {group.servers.gpu_type for group in groups if group.servers.gpu_type is not None}
+        problems += class_problems(head.classes)
+        problems += team_problems(head.teams, _declared_resources(groups), types)
     cluster = _build(head.name if head else "", groups, problems, path, counts)
-    if head is None or head.availability is None:
+    if head is None:
+        return cluster
+    cluster = replace(cluster, classes=job_classes(head.classes), teams=teams(head.teams))
+    if head.availability is None:
         return cluster
     return replace(cluster, availability=read_availability(beside(path, head.availability), cluster))
 
