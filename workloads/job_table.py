@@ -65,7 +65,6 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
     vc_names, vc = _numbered(ordered["vc"])
     blocks, block_row = _numbered(ordered["blocks"])
     priority, gaps = _or_none(ordered["priority"]), _all_gaps(ordered)
-    limit = _or_none(ordered["time_limit_s"])
     return JobTable(
         job_id=ordered["job_id"],
         submit_us=submit_us - origin_us,
@@ -78,7 +77,6 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
         vc_names=vc_names,
         user=_or_none(ordered["user"]),
         priority=None if priority is None else priority.fill_null(0).to_numpy(writable=True),
-        time_limit_us=None if limit is None else seconds_to_us(limit.fill_null(-1e-6).to_numpy()),
         model=_or_none(ordered["model"]),
         gpu_types=_or_none(ordered["gpu_types"]),
         **_operation(ordered),

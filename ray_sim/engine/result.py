@@ -17,7 +17,9 @@ from ray_sim.engine.injectors import fault_warnings
 from ray_sim.engine.kinds.run import KindOutcome
 from ray_sim.engine.order import order_warnings
 from ray_sim.engine.scoring import packing_columns
-from ray_sim.engine.stops import SERVER, StopLog
+from ray_sim.engine.stops import StopLog
+from ray_sim.engine.team_table import team_table
+from ray_sim.engine.waste import preempted, wasted_gpu_h, wasted_gpu_s
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     COMPLETED,
@@ -93,7 +95,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         utility_certificate=world.kind.certify_utility(world, summary.utility, counted),
         jct_or_horizon_s=_jct_or_horizon_s(world, jobs, counted),
         figures=outcome.kind.figures(jobs, counted),
-        wasted_gpu_h=_wasted_gpu_h(jobs, outcome, counted),
+        wasted_gpu_h=wasted_gpu_h(jobs, outcome, counted),
         policy_counts=dict(outcome.policy_counts) if outcome.policy_counts else None,
         policy_figures=dict(outcome.policy_figures) if outcome.policy_figures else None,
         policy_warnings=[
@@ -109,6 +111,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         timeline=timeline,
         summary=summary,
         stops=None if outcome.stops is None else outcome.stops.table(world),
+        teams=team_table(world, outcome, jobs),
         loop=outcome.loop,
         loop_reason=outcome.loop_reason,
         decision_seconds=tuple(outcome.decision_seconds),
@@ -185,9 +188,9 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
         "reason": reason,
         "utility": _utility(world, ledger.end, completed),
         "attempts": (ledger.first_start < NEVER).astype(np.int64) + _or_none(outcome.attempt),
-        "preempted": _preempted(outcome),
+        "preempted": preempted(outcome),
         "gpu_s": _nulls(len(table), pl.Float64()) if gpu_us is None else us_to_seconds(gpu_us),
-        "wasted_gpu_s": _wasted_gpu_s(outcome, gpu_us, run_us),
+        "wasted_gpu_s": wasted_gpu_s(outcome, gpu_us, run_us),
         "rho": _nulls(len(table), pl.Float64()),  # until the timeline is known
     }
     return _frame(columns, JOB_SCHEMA).hstack(
@@ -197,56 +200,6 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
 
 def _or_none(attempt: IntArray | None) -> IntArray | int:
     return 0 if attempt is None else attempt
-
-
-def _wasted_gpu_s(outcome: Outcome, gpu_us: FloatArray | None, run_us: IntArray) -> pl.Series:
-    """GPU-seconds of pauses and lost progress at a job's mean GPUs; all that a failed job held."""
-    ledger = outcome.ledger
-    if gpu_us is None:
-        return _nulls(len(run_us), pl.Float64())
-    idle_us = run_us - outcome.kind.ran_us() + _or_zeros(ledger.lost, len(run_us))
-    idle_us = np.where(ledger.status == FAILED, run_us, idle_us)
-    share = np.divide(idle_us, run_us, out=np.zeros(len(run_us)), where=run_us > 0)
-    return pl.Series(us_to_seconds(gpu_us * share))
-
-
-def _preempted(outcome: Outcome) -> IntArray:
-    """(J,) stops of others to make room for each job."""
-    jobs = len(outcome.ledger.status)
-    if outcome.stops is None:
-        return np.zeros(jobs, dtype=np.int64)
-    by = outcome.stops.rows["by"]
-    return np.bincount(by[by >= 0], minlength=jobs)
-
-
-def _wasted_gpu_h(jobs: pl.DataFrame, outcome: Outcome, counted: BoolArray | None) -> dict[str, float] | None:
-    """GPU-hours wasted by reason, over the counted jobs: what no stop explains went into pauses."""
-    if jobs["gpu_s"].null_count():
-        return None
-    wasted, run_s = jobs["wasted_gpu_s"].to_numpy(writable=True), jobs["run_s"].to_numpy()
-    gpus = np.divide(jobs["gpu_s"].to_numpy(), run_s, out=np.zeros(len(run_s)), where=run_s > 0)
-    chosen = np.ones(len(run_s), dtype=np.bool_) if counted is None else counted
-    failed, by_reason = outcome.ledger.status == FAILED, dict[str, float]()
-    for job in np.flatnonzero(failed & chosen).tolist():
-        reason = outcome.reasons[job]
-        by_reason[reason] = by_reason.get(reason, 0.0) + float(wasted[job])
-    lost_us = _or_zeros(outcome.ledger.lost, len(run_s))
-    if outcome.stops is not None:
-        rows = outcome.stops.rows
-        other = np.array([word != SERVER for word in outcome.stops.words], dtype=np.bool_)[rows["reason"]]
-        of = other & chosen[rows["job"]] & ~failed[rows["job"]]
-        spent = us_to_seconds(rows["lost_us"][of]) * gpus[rows["job"][of]]
-        sums = np.bincount(rows["reason"][of], spent, minlength=len(outcome.stops.words))
-        for word, gpu_s in zip(outcome.stops.words, sums.tolist(), strict=True):
-            by_reason[word] = by_reason.get(word, 0.0) + gpu_s
-        np.subtract.at(lost_us, rows["job"][other], rows["lost_us"][other])
-    by_reason[SERVER] = float((us_to_seconds(lost_us) * gpus)[chosen & ~failed].sum())
-    by_reason["pause"] = float(wasted[chosen].sum()) - sum(by_reason.values())
-    return {word: gpu_s / 3600 for word, gpu_s in sorted(by_reason.items()) if gpu_s > _TRACE_OF_ROUNDING}
-
-
-_TRACE_OF_ROUNDING = 1e-6
-"""GPU-seconds."""
 
 
 def _frame(columns: Mapping[str, pl.Series | np.ndarray], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:

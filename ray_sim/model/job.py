@@ -239,8 +239,6 @@ class JobTable:
     vc_names: tuple[str, ...] = ()
     user: pl.Series | None = None
     priority: IntArray | None = None
-    time_limit_us: IntArray | None = None
-    """(J,) microseconds of the limit of run time, -1 where a job has none; None where no job has one."""
     model: pl.Series | None = None
     """Family of each job's model, null where unknown; None where no job has one."""
     gpu_types: pl.Series | None = None

@@ -79,6 +79,30 @@ STOP_SCHEMA: dict[str, pl.DataType] = {
 `attempt` counts from 1, `by` is the job that the stop made room for, `lost_s` the progress that it cost.
 """
 
+TEAM_SCHEMA: dict[str, pl.DataType] = {
+    "team": pl.String(),
+    "jobs": pl.Int64(),
+    **{str(status): pl.Int64() for status in JobStatus},
+    **{f"wait_s_{figure}": pl.Float64() for figure in ("mean", "median", "p95")},
+    "within_slo": pl.Float64(),
+    **{f"{what}_gpu_h": pl.Float64() for what in ("held", "quota")},
+    "use": pl.Float64(),
+    **{f"{what}_gpu_h": pl.Float64() for what in ("borrowed", "unmet")},
+    "suffered": pl.Int64(),
+    "caused": pl.Int64(),
+    "wasted_gpu_h": pl.Float64(),
+    "wasted_by_reason": pl.String(),
+    "rho_mean": pl.Float64(),
+    "rho_p95": pl.Float64(),
+}
+"""Columns of teams.parquet, a row per team of the cluster.
+
+Waits are from submission to first start; a job that never started misses its SLO. `quota_gpu_h` is the quota
+times the time of the run, `use` what was held over it, `borrowed_gpu_h` held beyond it, `unmet_gpu_h` free
+below it while jobs of the team waited for as much. `suffered` and `caused` count suspensions by the policy
+for another job; `wasted_by_reason` is JSON.
+"""
+
 EVENT_SCHEMA: dict[str, pl.DataType] = {
     "time_s": pl.Float64(),
     "event": pl.Enum(EVENT_NAMES),
@@ -325,6 +349,8 @@ class RunResult:
     """Wall-clock seconds of each decision of the general loop, for timing.json only."""
     stops: pl.DataFrame | None = None
     """Columns of `STOP_SCHEMA`; None from the compiled loop, which does not list stops."""
+    teams: pl.DataFrame | None = None
+    """Columns of `TEAM_SCHEMA`; None where the cluster has no teams."""
     recoveries: int = 0
     """Actors that died and were restarted, for timing.json only."""
 

@@ -42,9 +42,9 @@ _JSON_ADAPTER = TypeAdapter(dict[str, object])
 _SUMMARY_ADAPTER = TypeAdapter(Summary)
 _FRAMES = ("jobs", "events", "timeline")
 _CHECKED = (*(f"{name}.parquet" for name in _FRAMES), SUMMARY)
-STOPS = "stops.parquet"
-"""Only of the general loop."""
-RESULT_FILES = frozenset({*_CHECKED, STOPS, TIMING, MANIFEST})
+_OPTIONAL = ("stops", "teams")
+"""Tables that not every run has: stops of the general loop, teams of clusters that have some."""
+RESULT_FILES = frozenset({*_CHECKED, *(f"{name}.parquet" for name in _OPTIONAL), TIMING, MANIFEST})
 """Names of all files of a result."""
 
 
@@ -73,8 +73,9 @@ def encode_result(
     """
     frames: dict[str, pl.DataFrame] = {name: getattr(result, name) for name in _FRAMES}
     files = {f"{name}.parquet": _parquet(frame) for name, frame in frames.items()}
-    if result.stops is not None:
-        files[STOPS] = _parquet(result.stops)
+    for name in _OPTIONAL:
+        if (frame := getattr(result, name)) is not None:
+            files[f"{name}.parquet"] = _parquet(frame)
     files[SUMMARY] = json_bytes(result.summary.to_dict())
     complete = {
         "format": RESULT_FORMAT,
@@ -118,7 +119,8 @@ def read_result(directory: Path) -> RunResult:
         summary=summary_from_json(summary, str(directory / SUMMARY)),
         loop=str(manifest["loop"]),
         loop_reason=None if reason is None else str(reason),
-        stops=_read_stops(directory, manifest["files"]),
+        stops=_read_optional(directory, "stops", manifest["files"]),
+        teams=_read_optional(directory, "teams", manifest["files"]),
     )
 
 
@@ -134,13 +136,18 @@ def _as_events(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(pl.col(name).cast(kind) for name, kind in schema.items())
 
 
-def _read_stops(directory: Path, digests: object) -> pl.DataFrame | None:
-    listed = isinstance(digests, dict) and STOPS in digests
-    return _read_frame(directory, "stops", digests) if listed else None
+def _read_optional(directory: Path, name: str, digests: object) -> pl.DataFrame | None:
+    listed = isinstance(digests, dict) and f"{name}.parquet" in digests
+    return _read_frame(directory, name, digests) if listed else None
 
 
 def read_table(directory: Path, name: str) -> pl.DataFrame:
-    """Read one table (``jobs``, ``events`` or ``timeline``), after checking its SHA-256."""
+    """Read one table, such as ``jobs`` or ``events``, after checking its SHA-256.
+
+    Raises
+    ------
+    InvalidInputError : the result has no such table, or it has changed
+    """
     return _read_frame(directory, name, read_manifest(directory)["files"])
 
 
@@ -149,7 +156,8 @@ def check_result(directory: Path) -> None:
     manifest = read_manifest(directory)
     for name in _CHECKED:
         _checked_content(directory, name, manifest["files"])
-    _read_stops(directory, manifest["files"])
+    for name in _OPTIONAL:
+        _read_optional(directory, name, manifest["files"])
     timing = read_timing(directory)
     if timing.get("content_hash") != manifest["content_hash"]:
         raise InvalidInputError(f"{directory / TIMING}: of another run; {REMEDY}")

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.decision import NO_JOBS, NO_WAKE, Decision, Wake
+from ray_sim.engine.holdings import holdings_of
 from ray_sim.engine.kinds.elastic.colocation import RunColocation
 from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
 from ray_sim.engine.kinds.elastic.estimate_errors import SPEED, WORK_LEFT, EstimateErrors, check_estimates
@@ -23,18 +24,7 @@ from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.states import State, Stateful, all_within, joined, section
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import (
-    EVICT,
-    FINISH,
-    LOSE,
-    MOVE,
-    PARAMETER_SERVER,
-    RUNNING,
-    START,
-    STOP,
-    Recorder,
-)
-from ray_sim.kernels.core.devices import GPU
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING, Recorder
 from ray_sim.kernels.core.progress import work_left_of
 from ray_sim.kernels.elastic.training import Training, book_traffic, note_placements
 from ray_sim.kernels.handle import handle
@@ -44,7 +34,7 @@ from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.progress_rule import rows_of, tasks_of
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, US_PER_S, BoolArray, FloatArray, IntArray
+from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +81,9 @@ class ElasticOutcome(KindOutcome):
 
     def gpu_us(self, world: World, record: Recorder, held_us: IntArray) -> FloatArray:
         """(J,) GPU-microseconds that each job has held, by the events of its holdings."""
-        kinds = (START, MOVE, STOP, LOSE, FINISH, EVICT)
-        at = np.flatnonzero(np.isin(record.kind[: int(record.size[0])], kinds))
-        at = at[np.argsort(record.job[at], kind="stable")]
-        kind, job, time = record.kind[at], record.job[at], record.time[at]
-        # The rows of a holding are next to each other in the record.
-        begins = (np.diff(job, prepend=-1) != 0) | (np.diff(time, prepend=-1) != 0)
-        begins |= (np.diff(kind, prepend=-1) != 0) | (np.diff(at, prepend=-1) != 1)
-        demand = world.arrays.demand[job, np.maximum(record.role[at], 0), GPU]
-        gpus = np.where((kind == START) | (kind == MOVE), record.value[at] * demand, 0)
-        held, job, time = np.bincount(np.cumsum(begins) - 1, gpus), job[begins], time[begins]
-        until = np.where(np.diff(job, append=-1) != 0, world.end_us(self.now_us), np.append(time[1:], 0))
-        spent_us = held * np.maximum(until - time, 0) / QUANTA_PER_UNIT["gpu"]
-        sums: FloatArray = np.bincount(job, spent_us, minlength=len(world.table)).astype(np.float64)
+        spells = holdings_of(world, record, world.end_us(self.now_us))
+        spent_us = spells.gpus * (spells.until_us - spells.from_us)
+        sums: FloatArray = np.bincount(spells.job, spent_us, minlength=len(world.table)).astype(np.float64)
         return sums
 
     def _interference_share(self, counted: BoolArray | None) -> float | None:
