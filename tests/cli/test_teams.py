@@ -26,6 +26,7 @@ def test_a_run_is_shown_by_team(
         Path(f"{name}.yaml").write_text(content)
         options = ["--workload", "w.parquet", "--cluster", f"{name}.yaml", "--policy", "fifo", "-o", name]
         assert main(["run", *options]) == 0
+    capsys.readouterr()
     [row] = answer(capsys, "teams", "with")["with"]
     assert (row["team"], row["jobs"], row["completed"]) == ("*", 30, 30)
     assert main(["teams", "with"]) == 0
