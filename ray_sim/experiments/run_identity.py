@@ -303,6 +303,7 @@ def _cluster_sha256(cluster: Cluster) -> str:
                 for name, given in (("classes", cluster.classes), ("teams", cluster.teams))
                 if given
             },
+            **({} if cluster.fragmentation_target is None else {"target": cluster.fragmentation_target}),
         }
     )
 
