@@ -38,9 +38,7 @@ class Gittins(Las):
 
     name: ClassVar[str] = "gittins"
     section: ClassVar[str] = f"{_SECTION} (Gittins 1979; Gu et al., NSDI 2019)"
-    summary: ClassVar[str] = (
-        "most likely to complete soon first, by a history of jobs (-p history=FILE), preemptive"
-    )
+    summary: ClassVar[str] = "most likely to complete soon first, by a history of jobs, preemptive"
     parameters: ClassVar[tuple[Parameter, ...]] = (
         PLACEMENT,
         HISTORY,
@@ -55,6 +53,7 @@ class Gittins(Las):
             exclusive=True,
         ),
     )
+    needs: ClassVar[frozenset[str]] = frozenset({HISTORY.name})
     unchanging: ClassVar[frozenset[str]] = Las.unchanging | {"_history", "_samples"}
 
     def __init__(

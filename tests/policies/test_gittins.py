@@ -14,7 +14,7 @@ from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import parse_scenario
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
 from ray_sim.policies.gittins import distinct_deciles, gittins_index, service_samples
-from ray_sim.policies.registry import create_policy
+from ray_sim.policies.registry import create_policy, describe_policy
 from tests.command_line import complaint
 from tests.proofs import instances
 from tests.required import HISTORY
@@ -136,6 +136,7 @@ def test_jobs_without_gpus_count_as_a_thousandth_of_one(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_history_is_refused_with_the_mend(capsys: pytest.CaptureFixture[str]) -> None:
+    assert describe_policy("gittins").needs == "-p history=FILE"
     told = complaint(
         capsys, "run", "--workload", str(HISTORY), "--cluster", "pool-368", "--policy", "gittins"
     )
