@@ -31,7 +31,7 @@ from ray_sim.kernels.core.arrays import (
 from ray_sim.kernels.core.devices import DEVICE, GPU
 from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.distribution import Distribution, distribution
-from ray_sim.model.metrics import Trim, summarise
+from ray_sim.model.metrics import Trim, finish_time_fairness, summarise
 from ray_sim.model.result import (
     EVENT_SCHEMA,
     JOB_SCHEMA,
@@ -72,9 +72,13 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
     counted = None if trim is None else trim.counted(world.table.submit_us)
     # Before the frames, whose memory is the peak.
     certificate, no_certificate = certify_completed(world, outcome, counted)
+    timeline, offered, absent = _timeline(world, outcome), _offered(world), _absent(world)
     jobs = _jobs(world, outcome)
-    timeline = _timeline(world, outcome)
-    summary = summarise(jobs, timeline, _offered(world), trim, _absent(world), world.table.group)
+    if (alone_us := world.kind.alone_us(world)) is not None:
+        alone_s, gpus = us_to_seconds(alone_us), offered.get("gpu", 0.0)
+        rho = finish_time_fairness(jobs, alone_s, timeline, gpus, absent)
+        jobs.replace_column(jobs.get_column_index("rho"), rho)
+    summary = summarise(jobs, timeline, offered, trim, absent, world.table.group)
     summary = replace(
         summary,
         certificate=certificate,
@@ -169,6 +173,7 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
         "status": status,
         "reason": reason,
         "utility": _utility(world, ledger.end, completed),
+        "rho": _nulls(len(table), pl.Float64()),  # until the timeline is known
     }
     return _frame(columns, JOB_SCHEMA).hstack(
         [series.alias(name) for name, series in outcome.kind.job_columns().items()]

@@ -46,6 +46,7 @@ JOB_SCHEMA: dict[str, pl.DataType] = {
     "status": pl.String(),
     "reason": pl.String(),
     "utility": pl.Float64(),
+    "rho": pl.Float64(),
 }
 """Columns of jobs.parquet, one row per job in (submit, trace order).
 
@@ -53,7 +54,8 @@ Times are seconds in the workload's own time. `start_s` is the first start. `que
 between submission and end without resources, `run_s` the total time with resources, restart pauses
 included, so jct_s = queue_s + run_s for a completed job. A time is null if its event never happened.
 `interruptions` counts how often a job lost a server, `lost_s` is the progress lost with servers;
-`preemptions` counts suspensions by the scheduler.
+`preemptions` counts suspensions by the scheduler. `rho` is the finish-time fairness of a completed job, see
+`ray_sim.model.metrics.finish_time_fairness`.
 """
 
 EVENT_SCHEMA: dict[str, pl.DataType] = {
@@ -195,7 +197,8 @@ class Summary:
     jain_index: float | None
     """Jain's index of the progress rates duration / JCT of jobs; 1 if all jobs are slowed equally."""
     finish_time_fairness: Distribution
-    """JCT over the run time on an equal share of the cluster (Themis); above 1 is worse than that share."""
+    """Column `rho` of jobs: JCT over the run time on an equal share of the GPUs that were available (Themis);
+    above 1 is worse than that share."""
     preemptions: int
     """Suspensions by the scheduler, summed over jobs."""
     restarts: int

@@ -105,6 +105,10 @@ class JobKind(ABC):
         """Whether a world with these values of all parameters draws random numbers."""
         return False
 
+    def alone_us(self, world: World) -> IntArray | None:
+        """(J,) run time of each job alone, for its fairness; None where `duration_s` is none."""
+        return world.table.work_us
+
     def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits | None:
         """Limits of these jobs for a bound on their mean JCT, or the reason why there are none.
 

@@ -22,11 +22,14 @@ from ray_sim.model.figures import FIGURES, KindFigures, all_figures, class_of
 from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, RunResult, Summary
 from workloads.sources import require_regular
 
-RESULT_FORMAT = 6
+RESULT_FORMAT = 7
 """Format version of the files; part of every content hash.
 
 Raise it when older results can no longer be read, or a number in them has another meaning.
 """
+
+_READABLE = (6, RESULT_FORMAT)
+"""Format 6 has no `rho` of jobs, and its fairness counts failed servers as available."""
 
 PLAN = "sweep.json"
 """The plan of a sweep, in the directory of its results; a directory without it is not one."""
@@ -89,10 +92,10 @@ def read_manifest(directory: Path) -> dict[str, object]:
     def check_format(content: Mapping[str, object]) -> None:
         if not {"content_hash", "files", "format"} <= content.keys():
             raise InvalidInputError(f"{directory}: not a result of ray-sim: {MANIFEST} lacks its keys")
-        if content["format"] != RESULT_FORMAT:
+        if content["format"] not in _READABLE:
             raise InvalidInputError(
                 f"{directory / MANIFEST}: result format {content['format']}, this version reads "
-                f"{RESULT_FORMAT}; run the scenario again"
+                f"{' and '.join(map(str, _READABLE))}; run the scenario again"
             )
 
     return read_checked_json(directory / MANIFEST, f"{directory}: not a result of ray-sim", check_format)
@@ -215,9 +218,12 @@ def read_checked_json(
 
 def _read_frame(directory: Path, name: str, digests: object) -> pl.DataFrame:
     frame = pl.read_parquet(io.BytesIO(_checked_content(directory, f"{name}.parquet", digests)))
-    if name == "jobs" and "user" not in frame.columns:  # written before jobs.parquet had this column
-        users = pl.repeat(None, frame.height, dtype=JOB_SCHEMA["user"], eager=True).alias("user")
-        frame.insert_column(list(JOB_SCHEMA).index("user"), users)
+    if name == "jobs":
+        for place, (column, kind) in enumerate(JOB_SCHEMA.items()):
+            if column not in frame.columns:  # written before jobs.parquet had it
+                frame.insert_column(
+                    place, pl.repeat(None, frame.height, dtype=kind, eager=True).alias(column)
+                )
     return frame
 
 
