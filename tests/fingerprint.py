@@ -37,7 +37,8 @@ from ray_sim.engine.states import State
 from ray_sim.engine.world import World
 from ray_sim.model.errors import RunStoppedError
 from ray_sim.model.result import RunResult
-from ray_sim.policies.registry import create_policy, describe_policy, policy_infos
+from ray_sim.policies.registry import describe_policy, policy_infos
+from tests.required import new_policy
 from tests.worlds import fingerprint
 
 GOLDEN = Path(__file__).parent / "golden" / "fingerprint.json"
@@ -85,6 +86,7 @@ WORLDS: Mapping[str, Mapping[str, NewWorld]] = {
 
 OTHER_NUMBERS: Mapping[str, tuple[Mapping[str, object], ...]] = {
     "las": ({"limits_gpu_s": [60.0, 600.0]}, {"knob": 2.0}),
+    "gittins": ({"limits_gpu_s": [60.0, 600.0]},),
     "a_online": (
         {"deadlines": "danger", "slack": 4.0, "preempt": True},
         {"exact_q": True},
@@ -131,7 +133,7 @@ class Case:
 
     def new_policy(self) -> Policy:
         """An instance for one run."""
-        return create_policy(self.policy, self.params)
+        return new_policy(self.policy, self.params)
 
 
 @cache
@@ -143,7 +145,7 @@ def world_of(kind: str, name: str) -> World:
 def cases() -> Iterator[Case]:
     """Every policy in every world of its kinds, and with every other choice in one of them."""
     for info in policy_infos():
-        kinds = _kinds(create_policy(info.name))
+        kinds = _kinds(new_policy(info.name))
         for kind in kinds:
             yield from (Case(info.name, {}, kind, world) for world in WORLDS[kind])
         for params in _settings(info.name):

@@ -27,6 +27,7 @@ BUILT_IN: Mapping[str, str] = {
     "sjf": "sjf:Sjf",
     "srtf": "srtf:Srtf",
     "las": "las:Las",
+    "gittins": "gittins:Gittins",
     "chunk_fifo": "chunk_least_loaded:ChunkFifo",
     "chunk_spt": "chunk_least_loaded:ChunkSpt",
     "chunk_earliest_finish": "chunk_finish:ChunkEarliestFinish",

@@ -25,6 +25,7 @@ from ray_sim.model.metrics import Trim, jain_index
 from ray_sim.model.result import JobStatus, RunResult
 from ray_sim.model.units import US_PER_S
 from ray_sim.policies.registry import create_policy, policy_classes
+from tests.required import new_policy
 from tests.worlds import HOUR, Job, availability, cluster_of, column_of, replay, times_of, world_of
 from tests.worlds import job_table as small_table
 
@@ -344,16 +345,16 @@ def test_a_trimmed_summary_is_that_of_the_rows_of_its_jobs(
 @pytest.mark.parametrize("policy", POLICIES)
 def test_both_loops_and_any_sites_trim_alike(policy: str) -> None:
     world, trim = busy_world(partition="vc"), Trim(100, 200)
-    fast = run_world(world, create_policy(policy), trim=trim).summary
-    assert run_world(world, create_policy(policy), trim=trim, loop="general").summary == fast
-    assert run_world(world, create_policy(policy), trim=trim, sites=3).summary == fast
+    fast = run_world(world, new_policy(policy), trim=trim).summary
+    assert run_world(world, new_policy(policy), trim=trim, loop="general").summary == fast
+    assert run_world(world, new_policy(policy), trim=trim, sites=3).summary == fast
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_certificate_of_a_trimmed_run_bounds_the_jobs_that_count(policy: str) -> None:
     for seed in range(20):
-        summary = run_world(busy_world(seed=seed), create_policy(policy), trim=Trim(200, 300)).summary
+        summary = run_world(busy_world(seed=seed), new_policy(policy), trim=Trim(200, 300)).summary
         found, mean_s = summary.certificate, summary.jct_s.mean
         assert found is not None
         assert mean_s is not None
