@@ -183,21 +183,25 @@ def axis_section(rows: Sequence[RunRow], scale: Scale, metrics: Iterable[str]) -
         lines = axis_lines(rows, scale, metric)
         for place in dict.fromkeys(place for place, _ in lines):
             here = {key: line for key, line in lines.items() if key[0] == place}
-            curves, caption = (
-                line_curves(here, scale, metric),
-                ", ".join(filter(None, [metric, place_title(place)])),
-            )
+            curves = line_curves(here, scale, metric)
+            caption = ", ".join(filter(None, [metric, place_title(place)]))
             if scale.numeric:
                 charts.append(axis_chart(caption, curves))
             else:
-                pictures.append(
-                    Picture(curves_svg(curves, f"across-{scale.across}-{len(pictures)}"), caption)
-                )
+                svg = curves_svg(curves, f"across-{scale.across}-{len(pictures)}")
+                pictures.append(Picture(svg, caption))
         for (place, policy), line in lines.items():
             heading = ", ".join(filter(None, [policy, place_title(place), scale.across]))
             tables.append(verdict_table(line, heading, is_best=False))
             notes += line.comparison.notes if line.comparison else ()
     text = tuple(f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(notes))
-    found = tuple(filter(None, tables))
-    drawn = {"pictures": tuple(pictures), "pictures_first": True, "charts": tuple(charts)}
-    return Section(f"Across {scale.across}", text=text, tables=found, **drawn) if found else None
+    if not (found := tuple(filter(None, tables))):
+        return None
+    return Section(
+        f"Across {scale.across}",
+        text=text,
+        tables=found,
+        pictures=tuple(pictures),
+        pictures_first=True,
+        charts=tuple(charts),
+    )
