@@ -87,6 +87,11 @@ WORLDS: Mapping[str, Mapping[str, NewWorld]] = {
 OTHER_NUMBERS: Mapping[str, tuple[Mapping[str, object], ...]] = {
     "las": ({"limits_gpu_s": [60.0, 600.0]}, {"knob": 2.0}),
     "gittins": ({"limits_gpu_s": [60.0, 600.0]},),
+    "batch": (
+        {"order": "priority", "preempt": "lower_or_newer", "default_limit_s": 300.0, "reserve": 8},
+        {"order": "priority", "preempt": "lower", "default_limit_s": 300.0, "grace_s": 60.0},
+        {"placement": "pooled", "default_limit_s": 300.0},
+    ),
     "a_online": (
         {"deadlines": "danger", "slack": 4.0, "preempt": True},
         {"exact_q": True},

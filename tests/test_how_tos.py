@@ -21,7 +21,13 @@ HOW_TOS = (
     *("planning.md", "reports.md"),
     *("mlflow.md", "policies.md", "workloads.md", "training.md", "engine.md", "install.md"),
     *("certificates.md", "models/interference.md", "models/a_online.md", "models/harmony.md"),
-    *("models/oasis.md", "models/optimus.md", "models/pd_ors.md", "models/posted_price.md"),
+    *(
+        "models/batch.md",
+        "models/oasis.md",
+        "models/optimus.md",
+        "models/pd_ors.md",
+        "models/posted_price.md",
+    ),
     "traces/presets.md",
 )
 RUN_BY_OTHER_TESTS = ("start.md", "own_csv.md", "README.md")

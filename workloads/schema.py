@@ -347,7 +347,7 @@ COLUMNS: tuple[Column, ...] = (
     _whole("attempts", "Number of times that the trace started the job.", "unknown"),
     _whole(
         "priority",
-        "Priority in the trace, higher is more urgent; fifo and sjf with priority=true read it.",
+        "Priority in the trace, higher is more urgent; batch, and fifo and sjf with priority=true, read it.",
         "counts as 0",
         -MAX_WHOLE,
         MAX_WHOLE,

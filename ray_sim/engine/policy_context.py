@@ -10,6 +10,7 @@ import numpy as np
 from ray_sim.engine.job_queue import JobQueue
 from ray_sim.engine.migrations import kinds_of_servers
 from ray_sim.engine.order import counts_cores, gang_gpus, order_rule, service_rate
+from ray_sim.engine.placer import Placer
 from ray_sim.engine.read_only import read_only, read_only_record
 from ray_sim.engine.visible_columns import JobColumns
 from ray_sim.engine.world import World
@@ -91,6 +92,10 @@ class PolicyContext:
             reject=reject,
             streams=streams,
         )
+
+    def placer(self, placement: str, streams: Streams | None = None) -> Placer:
+        """A placement rule for kernels that plan ahead, see `ray_sim.engine.placer.Placer`."""
+        return Placer(self._world, placement, streams)
 
     def gang_gpus(self) -> IntArray:
         """(J,) milli-GPU of each whole gang, at least 1."""

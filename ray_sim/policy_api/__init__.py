@@ -7,11 +7,11 @@ are read-only. docs/own_policies.md leads from three lines to a full decision.
 ====================  ===========================================================================
 for                   names
 ====================  ===========================================================================
-every policy          Policy, PolicyContext, View, JobColumns, Decision, NO_JOBS, Wake, Parameter, Streams,
+every policy          Policy, PolicyContext, View, JobColumns, Decision, Causes, NO_JOBS, Wake, Parameter, Streams,
                       WHOLE_TRACE
 queues                PriorityPolicy, JobQueue, Order, QueueLevels, PLACEMENT, KNOWING_RULES, RULE_NAMES,
                       backfill
-placements of one's   VisiblePlacements, PlacementTable, Rows, allocation_changes, keeping_places,
+placements of one's   VisiblePlacements, Placer, PlacementTable, Rows, allocation_changes, keeping_places,
 own                   WORKER, PARAMETER_SERVER, ALL_REDUCE
 elastic jobs          ElasticPolicy, ElasticContext, ElasticView, ElasticDecision, Estimates, Losses
 chunked jobs          ChunkedPolicy, ChunkedContext, ChunkedView, ChunkedDecision, Dispatch, NewKeys,
@@ -33,6 +33,7 @@ from ray_sim.lazy_names import lazy_names
 if TYPE_CHECKING:
     from ray_sim.engine.contract import Policy as Policy
     from ray_sim.engine.decision import NO_JOBS as NO_JOBS
+    from ray_sim.engine.decision import Causes as Causes
     from ray_sim.engine.decision import Decision as Decision
     from ray_sim.engine.decision import QueueLevels as QueueLevels
     from ray_sim.engine.decision import Wake as Wake
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from ray_sim.engine.migrations import allocation_changes as allocation_changes
     from ray_sim.engine.migrations import keeping_places as keeping_places
     from ray_sim.engine.placements import VisiblePlacements as VisiblePlacements
+    from ray_sim.engine.placer import Placer as Placer
     from ray_sim.engine.policy_context import PolicyContext as PolicyContext
     from ray_sim.engine.states import State as State
     from ray_sim.engine.states import all_within as all_within

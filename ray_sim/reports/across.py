@@ -152,7 +152,7 @@ def axis_chart(caption: str, curves: Curves) -> Chart:
     for name in curves.series:
         points = [point for point in curves.points if point.series == name]
         ends = [point.interval for point in points]
-        line = {
+        line: dict[str, object] = {
             "name": shown(name),
             "x": [point.x for point in points],
             "y": [point.mean for point in points],

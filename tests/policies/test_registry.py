@@ -102,7 +102,7 @@ def test_a_policy_of_ones_own_comes_from_a_file_in_the_working_directory(module:
     [
         ("Tiresias", r"unknown policy 'Tiresias'\. Did you mean 'las'\?"),
         ("FIFO", r"unknown policy 'FIFO'\. Did you mean 'fifo'\?"),
-        ("fif0", r"unknown policy 'fif0'\. Did you mean 'fifo'\? Known: a_online, announced_fifo, chunk_"),
+        ("fif0", r"unknown policy 'fif0'\. Did you mean 'fifo'\? Known: a_online, announced_fifo, batch, "),
         ("newest_first_policy:NewestFist", r"'NewestFist'\. Did you mean 'NewestFirst'\?"),
         ("newest_first_policy:NoPolicy", "policy 'newest_first_policy:NoPolicy' is not a subclass"),
         ("newest_first_policy:Decision", "policy 'newest_first_policy:Decision' is not a subclass"),

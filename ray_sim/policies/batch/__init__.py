@@ -1,0 +1,1 @@
+"""A batch scheduler: backfilling, preemption and quotas."""
