@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from ray_sim.engine.decision import NO_JOBS
 from ray_sim.engine.injectors import Ends, RandomFailures
-from ray_sim.engine.states import State, Stateful, Stateless, all_within, joined, section
+from ray_sim.engine.states import State, Stateful, Stateless, all_within, copies, joined, overwrite, section
 from ray_sim.engine.stops import InjectorLabel, Keep
 from ray_sim.kernels.core.arrays import FAILED, KILLED, RUNNING, WAITING
+from ray_sim.kernels.core.hazards import Hazard, next_failure
 from ray_sim.kernels.core.progress import executed_of
+from ray_sim.kernels.handle import handle
 from ray_sim.model.job import AttemptLog
 from ray_sim.model.streams import Streams, text_entities
-from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, US_PER_S, FloatArray, IntArray
+from ray_sim.model.units import NEVER_US, US_PER_S, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from ray_sim.engine.kinds.run import KindRun
@@ -77,8 +80,8 @@ class ClockRun(Stateless):
         self._next = NEVER_US
 
     def _candidates(self) -> IntArray:
-        """Jobs that may suffer a fault, sorted."""
-        return np.flatnonzero(self._core.ledger.status == RUNNING)
+        """Jobs that may suffer a fault, in no order."""
+        return self._core.scheduled
 
     def _due_us(self, now_us: int, jobs: IntArray) -> IntArray:
         """When the fault of each job is due if its rate stays."""
@@ -99,7 +102,7 @@ class ClockRun(Stateless):
         if now_us < self._next:
             return None
         jobs = self._candidates()
-        jobs = jobs[self._due_us(now_us, jobs) <= now_us]
+        jobs = np.sort(jobs[self._due_us(now_us, jobs) <= now_us])
         return self._faults(now_us, jobs) if len(jobs) else None
 
     def begin(self, jobs: IntArray) -> None:
@@ -200,71 +203,47 @@ class RandomFailuresRun(ClockRun):
     The hazard is booked where the number of GPUs changes; in between, the instant is a closed form.
     """
 
-    def __init__(self, core: RunCore, kind: KindRun, streams: Streams, injector: RandomFailures) -> None:
+    def __init__(self, core: RunCore, streams: Streams, injector: RandomFailures) -> None:
         super().__init__(core)
-        self._kind, self._streams, self._shape = kind, streams, injector.shape
+        self._streams, self._shape = streams, injector.shape
         self._scale_us = injector.gpu_h * 3600 * US_PER_S / math.gamma(1 + 1 / injector.shape)
-        jobs = len(core.world.table)
         self._entity = text_entities(core.world.table.job_id)
-        self._chance: FloatArray = np.zeros(jobs)
-        """(J,) hazard at which the attempt fails."""
-        self._begin: IntArray = np.zeros(jobs, dtype=np.int64)
-        """(J,) microseconds of progress before the attempt."""
-        self._gpus: IntArray = np.zeros(jobs, dtype=np.int64)
-        """(J,) milli-GPU for which `_due` holds."""
-        self._from: IntArray = np.zeros(jobs, dtype=np.int64)
-        """(J,) progress of the attempt up to which the hazard is booked."""
-        self._booked: FloatArray = np.zeros(jobs)
-        """(J,) hazard booked."""
-        self._due: IntArray = np.full(jobs, NEVER_US)
-        """(J,) microseconds of progress at which the job fails."""
-        self._arrays = {"chance": self._chance, "begin": self._begin, "gpus": self._gpus}
-        self._arrays |= {"from": self._from, "booked": self._booked, "due": self._due}
+        jobs = len(self._entity)
+        floats, whole = partial(np.zeros, jobs), partial(np.zeros, jobs, dtype=np.int64)
+        self._hazard = Hazard(floats(), whole(), whole(), whole(), floats(), np.full(jobs, NEVER_US))
+        self._handle = handle(self._hazard)
         self.begin(np.arange(jobs))
 
     def begin(self, jobs: IntArray) -> None:
         """These jobs, sorted, begin another attempt."""
-        core = self._core
+        core, hazard = self._core, self._hazard
         uniform = self._streams.uniforms("failure", self._entity[jobs], core.attempt[jobs])
-        self._chance[jobs] = -np.log1p(-uniform)
-        self._begin[jobs] = core.ledger.ran[jobs]
-        self._gpus[jobs], self._from[jobs], self._booked[jobs], self._due[jobs] = 0, 0, 0.0, NEVER_US
+        hazard.chance[jobs] = -np.log1p(-uniform)
+        hazard.begin[jobs] = core.ledger.ran[jobs]
+        hazard.gpus[jobs], hazard.until[jobs], hazard.booked[jobs], hazard.due[jobs] = 0, 0, 0.0, NEVER_US
+
+    def next_us(self, now_us: int) -> int:
+        """The next instant at which it acts, if nothing else happens until then."""
+        core = self._core
+        first = next_failure(now_us, core.books, self._handle, core.placed_anew, self._scale_us, self._shape)
+        self._next = max(first, now_us)
+        return self._next
 
     def _due_us(self, now_us: int, jobs: IntArray) -> IntArray:
-        gpus = self._kind.gpus(jobs)
-        changed = gpus != self._gpus[jobs]
-        if changed.any():
-            self._rate(now_us, jobs[changed], gpus[changed])
-        ledger, due = self._core.ledger, self._due[jobs]
+        ledger, due = self._core.ledger, self._hazard.due[jobs]
         return np.where(due < NEVER_US, ledger.anchor[jobs] + due - ledger.ran[jobs], NEVER_US)
-
-    def _rate(self, now_us: int, jobs: IntArray, gpus: IntArray) -> None:
-        """Book the hazard at the old number of GPUs, and find when it reaches the chance at the new one."""
-        ran = np.empty(len(jobs), dtype=np.int64)
-        executed_of(self._core.ledger, jobs, now_us, ran)
-        progress, k = ran - self._begin[jobs], self._shape
-        before, after = ((each / self._scale_us) ** k for each in (self._from[jobs], progress))
-        self._booked[jobs] += self._gpus[jobs] / QUANTA_PER_UNIT["gpu"] * (after - before)
-        self._gpus[jobs], self._from[jobs] = gpus, progress
-        left = np.maximum(self._chance[jobs] - self._booked[jobs], 0.0)
-        with np.errstate(divide="ignore", over="ignore"):
-            fails = self._scale_us * (after + left / (gpus / QUANTA_PER_UNIT["gpu"])) ** (1 / k)
-        whole = np.ceil(np.minimum(fails, NEVER_US // 4)).astype(np.int64)
-        found = self._begin[jobs] + np.maximum(whole, 1)
-        self._due[jobs] = np.where(whole < NEVER_US // 4, found, NEVER_US)
 
     def _faults(self, now_us: int, jobs: IntArray) -> Faults:
         return Faults(jobs, ["failure"] * len(jobs), tried=True)
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        return {name: array.copy() for name, array in self._arrays.items()}
+        return copies(self._hazard)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         all_within(dict(state))
-        for name, array in self._arrays.items():
-            array[:] = state[name]
+        overwrite(self._hazard, state)
 
 
 class FaultRun:

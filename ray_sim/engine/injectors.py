@@ -136,4 +136,4 @@ class RandomFailures:
         """Start a run."""
         from ray_sim.engine.faults import RandomFailuresRun
 
-        return RandomFailuresRun(core, kind, streams, self)
+        return RandomFailuresRun(core, streams, self)

@@ -42,7 +42,7 @@ from ray_sim.kernels.core.arrays import (
     new_ledger,
 )
 from ray_sim.kernels.handle import handle
-from ray_sim.model.units import NEVER_US, FloatArray, IntArray
+from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
 
 
 class RunCore:
@@ -64,6 +64,8 @@ class RunCore:
         """Why each job was rejected or evicted; one who evicts a job names its reason here."""
         self.attempt: IntArray = np.zeros(len(world.table), dtype=np.int64)
         """(J,) times that each job has failed and was tried again."""
+        self.placed_anew: BoolArray = np.ones(len(world.table), dtype=np.bool_)
+        """(J,) jobs that injectors have not looked at since they were placed."""
         self.stops = StopLog()
         self.after: IntArray = np.empty_like(world.arrays.empty)
         """(S, R + D) working space of validation."""
@@ -103,6 +105,7 @@ class RunCore:
         self.since_last_decision.clear()
         self.reasons = {}
         self.attempt[:] = 0
+        self.placed_anew[:] = True
         self.stops.clear()
 
     @cached_property

@@ -7,8 +7,8 @@ are read-only. docs/own_policies.md leads from three lines to a full decision.
 ====================  ===========================================================================
 for                   names
 ====================  ===========================================================================
-every policy          Policy, PolicyContext, View, JobColumns, Decision, Causes, NO_JOBS, Wake, Parameter, Streams,
-                      WHOLE_TRACE
+every policy          Policy, PolicyContext, View, JobColumns, Decision, Causes, NO_JOBS, Wake, Parameter,
+                      Streams, WHOLE_TRACE
 queues                PriorityPolicy, JobQueue, Order, QueueLevels, PLACEMENT, KNOWING_RULES, RULE_NAMES,
                       backfill
 placements of one's   VisiblePlacements, Placer, PlacementTable, Rows, allocation_changes, keeping_places,

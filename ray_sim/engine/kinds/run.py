@@ -164,13 +164,6 @@ class KindRun:
         core.take_back(jobs)
         return lost
 
-    def gpus(self, jobs: IntArray) -> IntArray:
-        """(n,) milli-GPU with which running jobs, sorted, make progress now."""
-        rows = self._core.placements.rows_of(jobs)
-        of = np.repeat(np.arange(len(jobs)), np.diff(rows.ptr))
-        held: IntArray = rows.tasks * self._core.world.arrays.demand[jobs[of], rows.role, GPU]
-        return np.bincount(of, weights=held, minlength=len(jobs)).astype(np.int64)
-
     def book_reports(self, now_us: int) -> Wake:
         """Book what sites report at an instant at which no server changes; jobs here end by the calendar."""
         return NO_WAKE
@@ -230,6 +223,7 @@ class KindRun:
         restart_us, record = core.world.restart_us, core.recording.writer
         all_hold = commit_placements(now_us, core.books, record, changes, pauses_us, restart_us)
         self._placed(changed, pauses_us)
+        core.placed_anew[changed] = True
         others = self._disturbed_by(changed)
         if not all_hold:
             holding = changes.ptr[1 : n + 1] > changes.ptr[:n]

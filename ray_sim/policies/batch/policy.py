@@ -230,7 +230,7 @@ class Batch(Policy):
         return self._work.stopped[:n].copy(), self._work.stopped_by[:n].copy()
 
     def _told(self) -> Causes | None:
-        """Whom the jobs that stop now make room for; those at the end of their grace period by the promise."""
+        """Whom the jobs that stop now make room for, at the end of a grace period by its promise."""
         n = int(self._changes.size[0])
         jobs = np.sort(self._changes.job[:n][np.diff(self._changes.ptr[: n + 1]) == 0])
         if not len(jobs):

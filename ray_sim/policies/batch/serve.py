@@ -51,7 +51,7 @@ def _begin(books: Books, now: int, running: I64, end: I64) -> None:
     copy_matrix(profile.pool.free, books.free)
     if plans(books):
         begin_profile(profile, now, running, end)
-    begin_scores(books.option[RULE], books.arrays, profile.pool, running, len(running), scores)
+    begin_scores(books.option[RULE], now, books.arrays, profile.pool, running, len(running), scores)
     books.quotas.held[:] = 0
     for i in range(len(running)):
         books.running[i] = running[i]
