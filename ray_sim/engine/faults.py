@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -209,8 +208,9 @@ class RandomFailuresRun(ClockRun):
         self._scale_us = injector.gpu_h * 3600 * US_PER_S / math.gamma(1 + 1 / injector.shape)
         self._entity = text_entities(core.world.table.job_id)
         jobs = len(self._entity)
-        floats, whole = partial(np.zeros, jobs), partial(np.zeros, jobs, dtype=np.int64)
-        self._hazard = Hazard(floats(), whole(), whole(), whole(), floats(), np.full(jobs, NEVER_US))
+        begin, gpus, until = np.zeros((3, jobs), dtype=np.int64)
+        chance, booked = np.zeros((2, jobs))
+        self._hazard = Hazard(chance, begin, gpus, until, booked, np.full(jobs, NEVER_US))
         self._handle = handle(self._hazard)
         self.begin(np.arange(jobs))
 

@@ -212,10 +212,14 @@ def _try(books: Books, job: int, passing: bool) -> bool:
     planned = plans(books) and (profile.size[TAKEN] > 0 or books.size[PENDING] > 0)
     if planned and (rows > 0 or preempts):
         _plan_pending(books)
-        rows = fits_now(books, job) if rows > 0 else 0
+        if rows > 0:
+            rows = fits_now(books, job)
     elif rows == 0 and not preempts:
         planned = False
-    if rows == 0 and preempts and (n := find_victims(books, job)) > 0:
+    n = 0
+    if rows == 0 and preempts:
+        n = find_victims(books, job)
+    if n > 0:
         if books.option[GRACE_US] > 0:
             _promise(books, job, n)
             return True
