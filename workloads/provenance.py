@@ -41,6 +41,13 @@ class Counts(_Record):
     outside_window: int = 0
     """Sound rows outside the requested window."""
 
+    @property
+    def text(self) -> str:
+        """Rows read, kept, and without a job by reason, such as ``3 read; 2 kept; 1 negative_duration_s``."""
+        counts = {"read": self.read, "kept": self.kept, "outside the window": self.outside_window}
+        counts |= {**self.left_out, **self.rejected}
+        return "; ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+
     @model_serializer(mode="wrap")
     def _without_empty(self, write: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
         """Files of formats that leave no rows out have no entry for it."""

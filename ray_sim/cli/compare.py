@@ -45,6 +45,9 @@ def compare(
             help="Also compare by class of job: size, vc, user, load or duration; repeatable.",
         ),
     ] = None,
+    policy: Annotated[
+        str | None, Option(metavar="NAME", help="With --by: only the tables of this policy.")
+    ] = None,
     across: Annotated[
         str | None,
         Option(
@@ -67,7 +70,14 @@ def compare(
 
     with progress("compare", quiet=json_output) as report:
         found = compare_results(
-            map(str, sources), metric, baseline, by or [], across=across, settings=settings, progress=report
+            map(str, sources),
+            metric,
+            baseline,
+            by or [],
+            across=across,
+            settings=settings,
+            policy=policy,
+            progress=report,
         )
     if json_output:
         print_json(found.to_dict())

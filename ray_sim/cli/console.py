@@ -239,7 +239,7 @@ def print_frame(frame: pl.DataFrame, columns: Mapping[str, str], title: str | No
 
 def print_legend(texts: Iterable[str]) -> None:
     """Print the `legend` of the headings and cells of a table, if any needs it."""
-    from ray_sim.reports.small_tables import legend
+    from ray_sim.reports.tables import legend
 
     if line := legend(texts):
         print_text(line)

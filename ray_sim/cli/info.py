@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from ray_sim.cli.console import announcer, print_json, print_rows, print_table, say
+from ray_sim.cli.console import announcer, print_json, print_legend, print_rows, print_table, say
 from ray_sim.cli.options import Json
 from ray_sim.model.errors import InvalidInputError
 
@@ -89,7 +89,8 @@ def info(
     if json_output:
         print_json(facts.to_dict())
         return
-    print_rows(facts.rows())
+    print_rows(rows := facts.rows())
+    print_legend(str(text) for row in rows for text in row)
     for warning in warnings:
         say(f"warning: {warning}")
 

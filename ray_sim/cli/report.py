@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument
+from typer import Argument, Option
 
 from ray_sim.cli.console import print_json, print_rows, print_text
 from ray_sim.cli.options import Json, Out
@@ -17,6 +17,10 @@ MOST_FINDINGS = 4
 def report(
     directory: Annotated[Path, Argument(metavar="DIR", help="Result directory of a run or a sweep.")],
     out: Out,
+    metric: Annotated[
+        str | None,
+        Option(help="Of a sweep: number of summary.json that compares the policies, as in compare."),
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Write a report with tables and pictures as one self-contained HTML file.
@@ -25,7 +29,7 @@ def report(
     """
     from ray_sim.experiments.report import write_report
 
-    written = write_report(directory, out)
+    written = write_report(directory, out, metric)
     if json_output:
         print_json(written.to_dict())
     else:

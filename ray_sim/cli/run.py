@@ -70,4 +70,4 @@ def run(
     else:
         rows = [*tally_rows(finished.tally), *in_human_units(summary_rows(finished.result.summary))]
         print_rows([("result", finished.directory), *rows])
-        print_legend(label for label, _ in rows)
+        print_legend(str(text) for row in rows for text in row)

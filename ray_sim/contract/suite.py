@@ -141,7 +141,7 @@ MOST_DECISIONS = 100_000
 
 
 def _feasible(subject: Subject) -> str:
-    jobs, bounded, seeds = 0, False, range(3)
+    jobs, suspended, bounded, seeds = 0, 0, False, range(3)
     crowded = [subject.busy(seed, partition=partition) for seed in seeds for partition in ("none", "vc")]
     disturbed = [subject.disturbed(seed) for seed in seeds]
     for world in (*crowded, *disturbed):
@@ -149,10 +149,12 @@ def _feasible(subject: Subject) -> str:
         if summary.unfinished and not world.bounded:
             raise BrokenError(f"{summary.unfinished} of {summary.jobs} jobs were never finished")
         jobs += summary.jobs
+        suspended += summary.preemptions
         bounded |= world.bounded
     return (
         f"{jobs} jobs in {len(crowded)} crowded worlds and {len(disturbed)} with {subject.kind.disturbance}: "
-        f"all possible, {'some cut off by the horizon' if bounded else 'every job ended'}"
+        f"all possible, {'some cut off by the horizon' if bounded else 'every job ended'}, "
+        f"{suspended:,} suspensions by the policy"
     )
 
 

@@ -86,12 +86,17 @@ def find_scale(across: Across, runs: Iterable[tuple[Hashable, str, Entry, Path]]
 
 
 def _facts(across: Across, entry: Entry, manifest: RunManifest, inputs: HashedInputs) -> Settings:
-    """Settings of a run that belong to an axis; numbers of a cluster whose file is as it was."""
+    """Settings of a run that belong to an axis."""
     if across is Across.PARAMS:
         return manifest.parameters
-    if across is not Across.CLUSTER:
-        settings = place_settings(entry, manifest.scenario)
-        return {name: value for name, value in settings.items() if name.startswith(_PARTS[across])}
+    if across is Across.CLUSTER:
+        return cluster_numbers(manifest, inputs)
+    settings = place_settings(entry, manifest.scenario)
+    return {name: value for name, value in settings.items() if name.startswith(_PARTS[across])}
+
+
+def cluster_numbers(manifest: RunManifest, inputs: HashedInputs) -> dict[str, float]:
+    """Price, if it has one, servers and GPUs of a run's cluster; nothing if its file is not as it was."""
     ref, known = manifest.inputs.cluster, manifest.inputs.cluster_sha256
     try:
         if is_url(ref) or inputs.cluster_sha256(ref, manifest.world) != known:

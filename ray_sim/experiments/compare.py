@@ -115,6 +115,7 @@ def compare_results(
     *,
     across: str | None = None,
     settings: bool = False,
+    policy: str | None = None,
     progress: Progress = silent,
 ) -> ComparisonReport:
     """Compare the policies among stored results; the order of the sources does not matter.
@@ -127,18 +128,21 @@ def compare_results(
     by : names of `By`, classes of jobs to break completion times down by, for any metric
     across : a name of `Across`: compare the values of this axis under each policy instead
     settings : the older name of ``across="world"``
+    policy : with `by`: the only one whose classes are compared with the baseline's, as `baseline` names it
     progress : called with the number of runs read, and of those whose jobs were read for the breakdown
 
     Raises
     ------
     InvalidInputError : a source holds no results, or no two runs can be compared
-    UnknownNameError : no such metric, baseline, kind of class or axis
+    UnknownNameError : no such metric, baseline, policy, kind of class or axis
     """
     if settings and across not in (None, Across.WORLD):
         raise InvalidInputError(f"settings: are compared across world; not together with across {across}")
     axis = Across.WORLD if settings else None if across is None else axis_of(across)
     kinds = [_kind(name) for name in dict.fromkeys(by)]
     names = sorted(set(sources))
+    if policy is not None and not kinds:
+        raise InvalidInputError(f"--policy {policy}: only with --by, whose tables it restricts to one policy")
     if axis is Across.WORKLOAD and kinds:
         raise InvalidInputError("--by: not with --across workload, whose jobs differ")
     runs, missing = find_runs(names, progress)
@@ -156,9 +160,12 @@ def compare_results(
     metric = default_metric(metrics) if metric is None else metric
     if runs and metric not in known:
         raise no_value(metric, known)
+    labels = sorted({run.entry.policy for run in runs})
+    others = {run.entry.labelled: run.entry.policy for run in runs if run.entry.labelled}
     if runs and baseline is not None:
-        others = {run.entry.labelled: run.entry.policy for run in runs if run.entry.labelled}
-        baseline = find_baseline(baseline, sorted({run.entry.policy for run in runs}), others)
+        baseline = find_baseline(baseline, labels, others)
+    if runs and policy is not None:
+        policy = find_baseline(policy, labels, others, "policy")
     numbers = itertools.count(1)
 
     def read() -> None:
@@ -171,6 +178,13 @@ def compare_results(
             f"nothing to compare: it takes runs of two {compared} on the same "
             f"{', '.join(key for key in KEYS if key != differs)} and seed\n  " + "\n  ".join(facts)
         )
+    if policy is not None:
+        groups = [
+            replace(group, breakdowns=tuple(each for each in group.breakdowns if each.policy == policy))
+            for group in groups
+        ]
+        if not any(group.breakdowns for group in groups):
+            raise InvalidInputError(f"--policy {policy}: is the baseline; name another policy or --baseline")
     return ComparisonReport(
         sources=tuple(names),
         metric=metric,

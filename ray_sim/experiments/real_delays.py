@@ -78,8 +78,8 @@ def compare_real_delays(directory: Path, workload: str | None = None, out: Path 
     manifest = read_run_manifest(directory)
     path = workload or str(manifest.inputs.workload.path)
     provenance = read_provenance(path)
-    rejected = {} if provenance is None else provenance.counts.rejected
-    delays = RealDelays(manifest, path, rejected, compare_delays(jobs), jobs)
+    rejected, epoch = ({}, None) if provenance is None else (provenance.counts.rejected, provenance.epoch_utc)
+    delays = RealDelays(manifest, path, rejected, compare_delays(jobs, epoch), jobs)
     if out is not None:
         delays.write_page(out)
     return delays

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import polars as pl
 
-from ray_sim.experiments.axis import sweep_scale
+from ray_sim.experiments.axis import cluster_numbers, sweep_scale
 from ray_sim.experiments.explain import run_explainer
 from ray_sim.experiments.results.result_files import MANIFEST, PLAN, read_result
 from ray_sim.experiments.results.store import ResultStore
-from ray_sim.experiments.results.stored_runs import read_run_manifest
-from ray_sim.experiments.run_identity import SHORT
+from ray_sim.experiments.results.stored_runs import RunManifest, read_run_manifest
+from ray_sim.experiments.run_identity import SHORT, HashedInputs
 from ray_sim.experiments.scenario import setting_label
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
@@ -22,14 +22,15 @@ from ray_sim.model.html import facts_html
 from ray_sim.model.result import RunResult
 from ray_sim.model.text import shown
 from ray_sim.reports.across import Across, axis_section
-from ray_sim.reports.compare import default_metric
+from ray_sim.reports.compare import default_metric, no_value
 from ray_sim.reports.findings import PlaceComparison, compare_places
 from ray_sim.reports.history.explanation import RunExplainer
-from ray_sim.reports.page import Chart, Page, Section, render
+from ray_sim.reports.page import Chart, Facts, Page, Section, render
 from ray_sim.reports.run_report import run_gantt, run_page
 from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
 from ray_sim.reports.tables import KEYS, Place, RunRow
 from workloads.files import is_signed, replacing, require_replaceable, signed
+from workloads.store import read_provenance
 
 _COMMENT = b"<!-- ", b" -->"
 """Text around the signature of a report."""
@@ -66,14 +67,16 @@ def _is_report(path: Path) -> bool:
     return is_signed(path, *_COMMENT)
 
 
-def write_report(source: Path, out: Path) -> ReportFile:
-    """Write the report of a run's directory, or of the results of a sweep."""
+def write_report(source: Path, out: Path, metric: str | None = None) -> ReportFile:
+    """Write the report of a run's directory, or of the results of a sweep, compared by the metric."""
     require_replaceable_page(out)  # check before the work
     is_run = (source / MANIFEST).is_file()
+    if is_run and metric is not None:
+        raise InvalidInputError(f"metric '{metric}': only for the report of a sweep, {source} is a run")
     if is_run:
         page, counts = _run_page(source), {"done": 1}
     elif (source / PLAN).is_file():
-        page, counts = _sweep_page(source)
+        page, counts = _sweep_page(source, metric)
     else:
         raise InvalidInputError(
             f"{source}: not a result of ray-sim: neither a run's directory (with {MANIFEST}) "
@@ -136,6 +139,7 @@ def _run_page(directory: Path) -> Page:
         ("cluster", inputs.cluster),
         ("seed", "none: any gives the same result" if manifest.seed is None else str(manifest.seed)),
         ("loop", f"{result.loop}{reason}"),
+        *_made_of([manifest]),
     ]
     hashes = {
         "content": manifest.content_hash,
@@ -164,12 +168,12 @@ def _explainer(directory: Path, result: RunResult) -> tuple[RunExplainer | None,
         return None, str(error)
 
 
-def _sweep_page(directory: Path) -> tuple[Page, dict[str, int]]:
+def _sweep_page(directory: Path, metric: str | None) -> tuple[Page, dict[str, int]]:
     store = ResultStore(directory)
     name, entries = store.read_plan()
     # Fixed here, since a running sweep may finish more runs meanwhile.
     errors = {outcome.entry.content_hash: outcome.error for outcome in store.outcomes(entries)}
-    return results_page(name, store, entries, errors)
+    return results_page(name, store, entries, errors, metric=metric)
 
 
 def results_page(
@@ -178,6 +182,7 @@ def results_page(
     entries: Sequence[Entry],
     errors: Mapping[str, str | None],
     comparisons: Mapping[Place, PlaceComparison] | None = None,
+    metric: str | None = None,
 ) -> tuple[Page, dict[str, int]]:
     """Report of the results of a sweep, and the number of configurations by state.
 
@@ -185,19 +190,41 @@ def results_page(
     ----------
     errors : error by content hash of the configurations that have ended, None for those that are done
     comparisons : by place, where they are there already
+    metric : that compares and leads the charts; by default `default_metric`
     """
     done = [entry for entry in entries if errors.get(entry.content_hash, "missing") is None]
     configurations = pl.DataFrame([_line(entry, errors) for entry in entries], schema=CONFIGURATIONS_SCHEMA)
     rows = store.rows(done)
-    compared = compare_places(rows) if comparisons is None else comparisons
-    axes, gantts = _axes(store, done, rows), _gantts(store, done, rows)
-    page = sweep_page(name, rows, compared, store.places(done), configurations, axes, gantts)
+    known = {key for row in rows for key in row.summary.flat()}
+    if rows and metric is not None and metric not in known:
+        raise no_value(metric, known)
+    compared = compare_places(rows, metric) if comparisons is None else comparisons
+    axes, gantts = _axes(store, done, rows, metric), _gantts(store, done, rows)
+    firsts = {(entry.workload, entry.cluster): entry.content_hash for entry in reversed(done)}
+    made = _made_of(read_run_manifest(store.run_directory(each)) for each in reversed(firsts.values()))
+    page = sweep_page(name, rows, compared, store.places(done), configurations, axes, gantts, made)
     return page, dict(configurations.group_by("state").len().iter_rows())
 
 
-def _axes(store: ResultStore, done: Sequence[Entry], rows: Sequence[RunRow]) -> list[Section]:
-    """A section for each axis along which the finished runs vary: the default metric and the wait."""
-    metrics = dict.fromkeys([default_metric([row.summary.flat() for row in rows]), "queue_s.mean"])
+def _made_of(manifests: Iterable[RunManifest]) -> Facts:
+    """Rows of the traces of the workloads, and prices of the clusters, where files are as they were."""
+    inputs, facts = HashedInputs(), dict[str, object]()
+    for manifest in manifests:
+        path, ref = manifest.inputs.workload.path, manifest.inputs.cluster
+        if path and Path(path).is_file() and inputs.workload_sha256(path) == manifest.inputs.workload_sha256:
+            made = read_provenance(path)
+            facts |= {} if made is None else {f"rows of the table of {Path(path).name}": made.counts.text}
+        if price := cluster_numbers(manifest, inputs).get("price"):
+            facts[f"price of {ref}"] = price
+    return [*facts.items()]
+
+
+def _axes(
+    store: ResultStore, done: Sequence[Entry], rows: Sequence[RunRow], metric: str | None
+) -> list[Section]:
+    """A section for each axis along which the finished runs vary: the metric that compares, and the wait."""
+    metric = metric or default_metric([row.summary.flat() for row in rows])
+    metrics = dict.fromkeys([metric, "queue_s.mean"])
     scales = filter(None, (sweep_scale(across, store, done) for across in Across))
     return list(filter(None, (axis_section(rows, scale, metrics) for scale in scales)))
 

@@ -123,7 +123,9 @@ def describe(workload: Source | Workload, cluster: str | Path | Cluster | None =
 
 
 def report(
-    results: str | Path | RunResult | SweepResults | SweepReport | PlanReport, out: str | Path
+    results: str | Path | RunResult | SweepResults | SweepReport | PlanReport,
+    out: str | Path,
+    metric: str | None = None,
 ) -> ReportFile:
     """Write results as one HTML page, as `ray-sim report`.
 
@@ -133,14 +135,19 @@ def report(
         of a result in memory lacks what only stored inputs tell: why jobs waited, and the share of the
         servers in use
     out : HTML file, which appears whole or not at all
+    metric : of a sweep: a key of `Summary.flat` that compares the policies
 
     Raises
     ------
-    InvalidInputError : the directory holds no results, a file is damaged, or ``out`` cannot be written
+    InvalidInputError : the directory holds no results, a file is damaged, ``out`` cannot be written, or the
+        metric is unknown or of a run
     """
     expect("out", out, (str, Path), "a path")
     kinds = (str, Path, RunResult, SweepResults, SweepReport, PlanReport)
     expect("results", results, kinds, "a directory, or what `load`, `simulate`, `sweep` or `plan` returned")
     if isinstance(results, RunResult):
+        if metric is not None:
+            raise InvalidInputError(f"metric '{metric}': only for the report of a sweep, `results` is a run")
         return write_result_report(results, Path(out))
-    return write_report(Path(results) if isinstance(results, str | Path) else results.directory, Path(out))
+    source = Path(results) if isinstance(results, str | Path) else results.directory
+    return write_report(source, Path(out), metric)

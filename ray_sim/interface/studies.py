@@ -178,6 +178,7 @@ def compare(
     by: Iterable[str] = (),
     across: str | None = None,
     settings: bool = False,
+    policy: str | None = None,
     progress: bool = True,
 ) -> ComparisonReport:
     """Compare policies over the same seeds, as `ray-sim compare`.
@@ -186,7 +187,8 @@ def compare(
     ----------
     results : directories of runs or sweeps, or what `load` and `sweep` returned; or one mapping from labels
         to results in memory, ``{"fifo": a, "las": b}``, where a list has one result for each seed
-    metric, baseline, by, across, settings : the options of the command; the last three for stored results
+    metric, baseline, by, across, settings, policy : the options of the command; all but the first two for
+        stored results
     progress : show the progress in a notebook or on a terminal
 
     Raises
@@ -200,13 +202,13 @@ def compare(
         raise InvalidInputError("results in memory have no names: expected a mapping, {'fifo': a, 'las': b}")
     in_memory = [each for each in results if isinstance(each, Mapping)]
     if in_memory:
-        if len(results) > 1 or list(by) or across or settings:
+        if len(results) > 1 or list(by) or across or settings or policy:
             raise InvalidInputError("results in memory: expected one mapping, without `by` and `across`")
         return compare_in_memory(in_memory[0], metric, baseline)
     stored = [_directory(each) for each in results if not isinstance(each, Mapping)]
     with shown_progress("compare", progress, compiles=False) as report:
         return compare_results(
-            stored, metric, baseline, by, across=across, settings=settings, progress=report
+            stored, metric, baseline, by, across=across, settings=settings, policy=policy, progress=report
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep_results import SweepResults
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.readable import in_seconds, time_unit
-from ray_sim.plots.sources import Results, axes_of, draw_names, opened, runs_data, summaries
+from ray_sim.plots.sources import Results, axes_of, draw_names, name_places, opened, runs_data, summaries
 from ray_sim.reports.across import axis_lines, axis_of, line_curves
 from ray_sim.reports.box_plots import draw_boxes, policy_patches
 from ray_sim.reports.compare import JCT, no_value
@@ -69,15 +69,11 @@ def means(results: Results, ax: Axes | None = None, *, metric: str = JCT) -> Axe
         ax.errorbar(
             [place], [mean], yerr=ends, fmt="o", capsize=4, color=colour(place), label=literal_text(label)
         )
-    names = ax.set_xticks(range(len(values)), [literal_text(label) for label in values])
-    widest = max(name.label1.get_window_extent().width for name in names)
-    if widest > ax.get_window_extent().width / len(values):  # level names would overlap
-        ax.tick_params("x", rotation=90)
-    ax.set_xlim(-0.5, len(values) - 0.5)
     ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
     name, _, statistic = metric.rpartition(".")
     title = f"{statistic} {_SAMPLES[name]}" if name in _SAMPLES else metric
     ax.set_ylabel(f"{title}, {unit}" if unit else title)
+    name_places(ax, list(values))
     return ax
 
 
@@ -101,8 +97,11 @@ def across(results: Results, axis: str = "cluster", ax: Axes | None = None, *, m
     if scale is None or not lines:
         raise InvalidInputError(f"{found.directory}: no policy has {metric} at two values of '{axis}'")
     ax = axes_of(ax)
-    draw_curves(ax, line_curves(lines, scale, metric))
+    curves = line_curves(lines, scale, metric)
+    draw_curves(ax, curves)
     draw_names(ax)
+    if not scale.numeric:
+        name_places(ax, list(map(str, curves.xs)))
     return ax
 
 
@@ -113,6 +112,5 @@ def by_size(results: Results, ax: Axes | None = None) -> Axes:
     ax = axes_of(ax)
     policies = list(data.jct_s)
     draw_boxes(ax, jct_by_size(data.jobs), policies)
-    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": min(4, len(policies))}
-    ax.legend(handles=policy_patches(policies), fontsize="small", frameon=False, **place)
+    draw_names(ax, policy_patches(policies))
     return ax

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,11 +21,12 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult, Summary
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.page import timeline_to_end
-from ray_sim.reports.plots import completed_jct_s
+from ray_sim.reports.plots import LEGEND, completed_jct_s, literal_text
 from ray_sim.reports.sweep_report import PLACE_COLUMNS, PlaceData
 from ray_sim.reports.tables import Place, place_title
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 
@@ -41,6 +44,9 @@ Results = (
 _Runs = dict[str, list[RunResult]]
 
 _EXPECTED = "a result, the directory of a run or a sweep, or a mapping {'fifo': a, 'las': b}"
+
+LINE = 26
+"""Most characters of a line of a name, so that a picture has room beside its names."""
 
 
 def summaries(results: Results) -> list[tuple[str, Summary]]:
@@ -148,7 +154,22 @@ def axes_of(ax: Axes | None) -> Axes:
     return pyplot.subplots(layout="constrained")[1]
 
 
-def draw_names(ax: Axes) -> None:
-    """Draw a legend of the labels beside the axes, over no curve, unless there is one name only."""
-    if len(ax.get_legend_handles_labels()[0]) > 1:
-        ax.legend(fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+def draw_names(ax: Axes, handles: Sequence[Artist] | None = None) -> None:
+    """Draw a legend of the handles, by default those in the axes, beside them if it has several names."""
+    found = ax.get_legend_handles_labels()[0] if handles is None else handles
+    if len(found) > 1:
+        names = [textwrap.fill(str(each.get_label()), LINE) for each in found]
+        ax.legend(found, names, loc="upper left", bbox_to_anchor=(1.02, 1), **LEGEND)
+
+
+def name_places(ax: Axes, names: Sequence[str]) -> None:
+    """Name 0, 1 and so on of the x axis; upright where level names would overlap."""
+    folded = [textwrap.fill(literal_text(name), LINE) for name in names]
+    ax.set_xticks(range(len(names)), folded, fontsize="small")
+    ax.set_xlim(-0.5, len(names) - 0.5)
+    figure = ax.get_figure(root=True)
+    assert figure is not None, "the axes of a picture"
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
+    if any(one.overlaps(other) for one, other in pairwise(boxes)):
+        ax.tick_params("x", rotation=90)

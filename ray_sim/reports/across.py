@@ -14,10 +14,11 @@ import polars as pl
 
 from ray_sim.model.errors import UnknownNameError
 from ray_sim.model.readable import in_seconds, time_unit
+from ray_sim.model.text import shown
 from ray_sim.reports.compare import RUNS_SCHEMA, GroupComparison, compare_policies
 from ray_sim.reports.curves import Axis, Curves, Point, curves_svg
 from ray_sim.reports.findings import PlaceComparison
-from ray_sim.reports.page import Picture, Section, Table
+from ray_sim.reports.page import STEPS, Chart, Picture, Section, Table
 from ray_sim.reports.shape_samples import X
 from ray_sim.reports.statistics import mean_interval, metric_range
 from ray_sim.reports.sweep_report import verdict_table
@@ -142,8 +143,25 @@ def line_curves(lines: Lines, scale: Scale, metric: str) -> Curves:
         for ends in [mean_interval(sample / factor, metric_range(metric))]
     )
     xs = [x for x in scale.xs.values() if any(x == point.x for point in points)]
-    x = Axis(scale.title if scale.numeric else "")
-    return Curves(x, Axis(metric, unit), tuple(xs), tuple(names.values()), points)
+    return Curves(Axis(scale.title), Axis(metric, unit), tuple(xs), tuple(names.values()), points)
+
+
+def axis_chart(caption: str, curves: Curves) -> Chart:
+    """Means over an axis of numbers with their 95 % intervals, a line for each series."""
+    series = []
+    for name in curves.series:
+        points = [point for point in curves.points if point.series == name]
+        ends = [point.interval for point in points]
+        line = {
+            "name": shown(name),
+            "x": [point.x for point in points],
+            "y": [point.mean for point in points],
+        }
+        line |= {"low": [each and each.low for each in ends], "high": [each and each.high for each in ends]}
+        series.append(line)
+    titles = {"x_title": curves.x.title, "y_title": curves.y.title}
+    data = {**STEPS, "x": "number", "points": True, "shared": True, "series": series, **titles}
+    return Chart(caption, data)
 
 
 MOST_NAMES = 8
@@ -151,26 +169,35 @@ MOST_NAMES = 8
 
 
 def axis_section(rows: Sequence[RunRow], scale: Scale, metrics: Iterable[str]) -> Section | None:
-    """Section of a sweep's report: charts of each metric over the axis, and tables of differences.
+    """Section of a sweep's report: each metric over the axis as a chart, or of names a picture, and tables.
 
     None where no policy has two values of the axis, and where they have too many names for a chart.
     """
     if not scale.numeric and (scale.across is Across.WORKLOAD or len(scale.xs) > MOST_NAMES):
         return None
     pictures: list[Picture] = []
+    charts: list[Chart] = []
     tables: list[Table | None] = []
     notes: list[str] = []
     for metric in metrics:
         lines = axis_lines(rows, scale, metric)
         for place in dict.fromkeys(place for place, _ in lines):
             here = {key: line for key, line in lines.items() if key[0] == place}
-            svg = curves_svg(line_curves(here, scale, metric), f"across-{scale.across}-{len(pictures)}")
-            pictures.append(Picture(svg, ", ".join(filter(None, [metric, place_title(place)]))))
+            curves, caption = (
+                line_curves(here, scale, metric),
+                ", ".join(filter(None, [metric, place_title(place)])),
+            )
+            if scale.numeric:
+                charts.append(axis_chart(caption, curves))
+            else:
+                pictures.append(
+                    Picture(curves_svg(curves, f"across-{scale.across}-{len(pictures)}"), caption)
+                )
         for (place, policy), line in lines.items():
             heading = ", ".join(filter(None, [policy, place_title(place), scale.across]))
             tables.append(verdict_table(line, heading, is_best=False))
             notes += line.comparison.notes if line.comparison else ()
     text = tuple(f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(notes))
-    found, drawn = tuple(filter(None, tables)), tuple(pictures)
-    title = f"Across {scale.across}"
-    return Section(title, text=text, tables=found, pictures=drawn, pictures_first=True) if found else None
+    found = tuple(filter(None, tables))
+    drawn = {"pictures": tuple(pictures), "pictures_first": True, "charts": tuple(charts)}
+    return Section(f"Across {scale.across}", text=text, tables=found, **drawn) if found else None

@@ -203,7 +203,9 @@ def compare_policies(
     )
 
 
-def find_baseline(name: str, policies: Iterable[str], others: Mapping[str, str] | None = None) -> str:
+def find_baseline(
+    name: str, policies: Iterable[str], others: Mapping[str, str] | None = None, kind: str = "baseline"
+) -> str:
     """Find the policy with this label, or the only one with this name before its parameters.
 
     `others` are further names of policies, such as ``sjf(backfill=True)`` of one with a label of its own.
@@ -219,7 +221,7 @@ def find_baseline(name: str, policies: Iterable[str], others: Mapping[str, str] 
         bare.setdefault(re.split(r"[({]", each, maxsplit=1)[0], set()).add(label)
     accepted = {one: next(iter(found)) for one, found in bare.items() if len(found) == 1} | names
     if name not in accepted:
-        raise UnknownNameError("baseline", name, accepted)
+        raise UnknownNameError(kind, name, accepted)
     return accepted[name]
 
 

@@ -9,7 +9,8 @@ The random stream of a part's bootstrap is keyed by its label, so another label 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
@@ -23,6 +24,7 @@ from ray_sim.reports.breakdown import By, classify, quantile_classes
 from ray_sim.reports.page import Facts, Page, Picture, Section, fact_texts, frame_table
 from ray_sim.reports.plots import hexagons_svg, time_cdf_svg
 from ray_sim.reports.rank_correlation import Estimate, RankAgreement, rank_agreement
+from ray_sim.reports.submission_times import after_first_text, utc_text
 
 WAITS_S = (0, 1, 10, 60, 600, 3600)
 """Delays in seconds, for the shares of jobs that waited longer."""
@@ -120,12 +122,13 @@ class DelayComparison:
         return {title: parts for title, parts in tables.items() if parts}
 
 
-def compare_delays(jobs: pl.DataFrame) -> DelayComparison:
+def compare_delays(jobs: pl.DataFrame, epoch_utc: datetime | None = None) -> DelayComparison:
     """Compare the delays of a run's jobs with those of its trace.
 
     Parameters
     ----------
     jobs : columns job_id, num_gpus, submit_s, start_s and status of jobs.parquet, and `WORKLOAD_COLUMNS`
+    epoch_utc : instant of second 0, of which intervals of time have dates; None if unknown
     """
     pairs = delay_pairs(jobs)
     started, known = pl.col("start_s").is_not_null(), pl.col("wait_s").is_not_null()
@@ -143,7 +146,7 @@ def compare_delays(jobs: pl.DataFrame) -> DelayComparison:
         waited=_waited(later),
         by_priority=_parts(later, *_by_priority(later)),
         by_size=_parts(later, *_by_size(later)),
-        over_time=_parts(later, *_over_time(later)),
+        over_time=_over_time(later, epoch_utc),
     )
 
 
@@ -243,13 +246,21 @@ def _by_size(jobs: pl.DataFrame) -> tuple[IntArray, list[str]]:
     return index, [f"{label} CPU" for label in labels]
 
 
-def _over_time(jobs: pl.DataFrame) -> tuple[IntArray, list[str]]:
+def _over_time(jobs: pl.DataFrame, epoch_utc: datetime | None) -> tuple[DelayPart, ...]:
     if jobs.is_empty():
-        return np.empty(0, np.int64), []
+        return ()
     submit_s = jobs["submit_s"].to_numpy()
     edges = np.linspace(submit_s.min(), submit_s.max(), TIME_BINS + 1)
     index = np.searchsorted(edges[1:-1], submit_s, side="right").astype(np.int64)
-    return index, [f"{low:,.0f} to {high:,.0f} s" for low, high in pairwise(edges.tolist())]
+    times = list(pairwise(edges.tolist()))
+    parts = _parts(jobs, index, [f"{low:,.0f} to {high:,.0f} s" for low, high in times])
+
+    def text(at_s: float) -> str:
+        return utc_text(epoch_utc, at_s) or after_first_text(at_s - times[0][0])
+
+    zone = "" if epoch_utc is None else " UTC"
+    shown = [f"{text(low)} to {text(high)}{zone}" for low, high in times]
+    return tuple(replace(part, label=shown[each]) for part, each in zip(parts, np.unique(index), strict=True))
 
 
 NOTE = (

@@ -60,10 +60,10 @@ class PlaceComparison:
         return interval_text(mean_interval(values, metric_range(self.metric)), len(values), self.text)
 
 
-def compare_place(rows: Sequence[RunRow]) -> PlaceComparison:
-    """Compare the policies of the finished runs of one place with the best of them."""
+def compare_place(rows: Sequence[RunRow], metric: str | None = None) -> PlaceComparison:
+    """Compare the policies of the finished runs of one place with the best; see `default_metric`."""
     summaries = [(row, row.summary.flat()) for row in rows]
-    metric = default_metric([flat for _, flat in summaries])
+    metric = metric or default_metric([flat for _, flat in summaries])
     found = [(row.policy, row.seed, flat.get(metric), row.summary.completed) for row, flat in summaries]
     runs = pl.DataFrame(found, schema=RUNS_SCHEMA, orient="row")
     valued = runs.drop_nulls("value")
@@ -105,9 +105,9 @@ def _best(compared: GroupComparison, place: PlaceComparison) -> str:
     return f"{compared.baseline} has the {extreme} {place.name}"
 
 
-def compare_places(rows: Iterable[RunRow]) -> dict[Place, PlaceComparison]:
+def compare_places(rows: Iterable[RunRow], metric: str | None = None) -> dict[Place, PlaceComparison]:
     """`compare_place` of the runs of each workload, cluster and setting, in order of appearance."""
-    return {place: compare_place(runs) for place, runs in _by_place(rows).items()}
+    return {place: compare_place(runs, metric) for place, runs in _by_place(rows).items()}
 
 
 def sweep_findings(

@@ -90,7 +90,7 @@ class Section:
     tables: tuple[Table, ...] = ()
     pictures: tuple[Picture, ...] = ()
     pictures_first: bool = False
-    """Whether the pictures stand above the tables, not below."""
+    """Whether the pictures and charts stand above the tables, not below."""
     charts: tuple[Chart, ...] = ()
     folded: bool = False
     text: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ from ray_sim.reports.page import (
 )
 from ray_sim.reports.plots import completed_jct_s, jct_cdf_svg
 from ray_sim.reports.submission_times import after_first_text, first_submission_s, utc_text
-from ray_sim.reports.tables import columns_in_use, in_human_units, summary_rows
+from ray_sim.reports.tables import columns_in_use, in_human_units, legend, summary_rows
 
 SLOWEST = 10
 """Number of jobs in the table of the slowest."""
@@ -78,7 +78,11 @@ def run_page(
     left_out = (("left out: reasons of waits, fragmentation", no_reasons),) if no_reasons else ()
     summary, found = result.summary, result.summary.certificate
     warnings = tuple(("policy", text) for text in summary.policy_warnings or ())
-    bound = () if found is None or found.gap is None else (bound_text("this run", found.bound_s, found.gap),)
+    outcome = fact_texts(in_human_units(summary_rows(summary)))
+    bound: tuple[str, ...] = ()
+    if found is not None and found.gap is not None:
+        words = legend(text for row in outcome for text in row)
+        bound = bound_text("this run", found.bound_s, found.gap), f"{words}."
     times = Picture(jct_cdf_svg({"": completed_jct_s(result.jobs)}, "jct"), "Job completion times")
     by_size = frame_table(
         jct_by_size(result.jobs), {"gpus": "GPUs, up to", **_JCT},
@@ -89,7 +93,7 @@ def run_page(
         subtitle,
         (
             *([Section("Warnings", facts=warnings)] if warnings else []),
-            Section("Summary", text=bound, facts=fact_texts(in_human_units(summary_rows(summary)))),
+            Section("Summary", text=bound, facts=outcome),
             Section("Over the run", facts=left_out, charts=run_charts(result, explainer)),
             Section("Completion times", pictures=(times,)),
             Section("Completion times by job size", tables=(by_size,)),

@@ -38,26 +38,6 @@ COMPARED = {
 """Fields of `PolicyComparison` by heading of the table of a comparison."""
 
 
-_LEGEND = {
-    "d_z": "mean of the differences over their standard deviation",
-    "wins": "share of seeds with the better value, equal ones half",
-    "bound": "no schedule of these jobs beats it (docs/certificates.md)",
-    "gap": "ratio of mean and bound - 1",
-    "B1": "no job waits",
-    "B2": "the cluster as one machine, shortest remaining time first",
-    "B3": "the cluster as one machine, by mean busy times",
-    "B4": "as B3, with all resources and each job's largest rate",
-    "restarts": "later starts, and moves",
-}
-"""Meaning of words in headings and cells of tables of runs."""
-
-
-def legend(texts: Iterable[str]) -> str:
-    """Line with the meaning of the words of `_LEGEND` in headings and cells; empty without one."""
-    words = {word for text in texts for word in text.split()}
-    return "; ".join(f"{word}: {meaning}" for word, meaning in _LEGEND.items() if word in words)
-
-
 def texts_of(tables: Iterable[Table]) -> list[str]:
     """Headings and cells of tables."""
     return [text for each in tables for text in (*each.columns, *(c.text for row in each.rows for c in row))]

@@ -25,9 +25,11 @@ from ray_sim.reports.page import (
     STEPS,
     Cell,
     Chart,
+    Facts,
     Page,
     Section,
     Table,
+    fact_texts,
     frame_table,
     line_points,
     number_cell,
@@ -42,6 +44,7 @@ from ray_sim.reports.tables import (
     best_value,
     columns_in_use,
     first_warnings,
+    legend,
     place_title,
     sweep_headings,
     sweep_table,
@@ -103,6 +106,7 @@ def sweep_page(
     configurations: pl.DataFrame,
     axes: Iterable[Section] = (),
     gantts: Callable[[Place], Chart | None] = lambda _: None,
+    inputs: Facts = (),
 ) -> Page:
     """Build the report of a sweep.
 
@@ -112,6 +116,7 @@ def sweep_page(
     configurations : table with the columns of `CONFIGURATIONS_SCHEMA`
     axes : by `ray_sim.reports.across`
     gantts : from a place to the chart of some runs' jobs on servers; None where there is none
+    inputs : facts of the workloads and clusters
     """
     states = dict(configurations.group_by("state").len().iter_rows())
     counts = [f"{states[state]} {state}" for state in ("done", "failed", "missing") if state in states]
@@ -125,6 +130,7 @@ def sweep_page(
             *([Section("Warnings, the first of each policy", facts=warnings)] if warnings else []),
             *axes,
             *(_place(place, means, rows, comparisons[place], data, gantts(place)) for place, data in places),
+            *([Section("What ran", facts=fact_texts(inputs))] if inputs else []),
             Section("Configurations", tables=(listing,), folded=True),
         ),
     )
@@ -149,16 +155,16 @@ def _place(
 ) -> Section:
     here = means.filter(workload=place[0], cluster=place[1], setting=place[2])
     runs = [row for row in rows if row.place == place]
-    ranked = _same_seeds(runs)
+    ranked, headings = _same_seeds(runs), {"policy": "policy", **sweep_headings(here)}
+    note = (
+        "Means over seeds. The best of a column is marked where policies differ."
+        if ranked
+        else "Means over each policy's own seeds, which differ: no best is marked."
+    )
+    if words := legend(headings.values()):
+        note += f" {words}."
     table = without_constants(
-        frame_table(
-            here,
-            {"policy": "policy", **sweep_headings(here)},
-            best_value if ranked else lambda _: None,
-            note="Means over seeds. The best of a column is marked where policies differ."
-            if ranked
-            else "Means over each policy's own seeds, which differ: no best is marked.",
-        )
+        frame_table(here, headings, best_value if ranked else lambda _: None, note=note)
     )
     jobs = data.jobs
     fairness = [] if jobs is None else [fairness_table(jobs, owner) for owner in OWNERS]
@@ -257,7 +263,7 @@ def verdict_table(place: PlaceComparison, heading: str = "policy", *, is_best: b
         columns=(heading, "verdict", place.name, "95 % interval", f"minus {best}", "in %", "seeds"),
         rows=tuple(lines),
         note=f"Differences to {best} are paired over seeds, in brackets their 95 % intervals; verdicts at "
-        "5 % after Holm's correction, as by ray-sim compare.",
+        "5 % after Holm's correction over these differences, as by ray-sim compare.",
     )
 
 

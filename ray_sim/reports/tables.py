@@ -167,6 +167,26 @@ SHARES = {
 }
 """Columns of the sweep table that are ratios of two means, and the two columns; see `share_of_means`."""
 
+_LEGEND = {
+    "d_z": "mean of the differences over their standard deviation",
+    "wins": "share of seeds with the better value, equal ones half",
+    "p": "after Holm over the differences to this baseline, so that another may judge a pair otherwise",
+    "bound": "no schedule of these jobs beats it (docs/certificates.md)",
+    "gap": "ratio of mean and bound - 1",
+    "B1": "no job waits",
+    "B2": "the cluster as one machine, shortest remaining time first",
+    "B3": "the cluster as one machine, by mean busy times",
+    "B4": "as B3, with all resources and each job's largest rate",
+    "restarts": "later starts, and moves",
+}
+"""Meaning of words in headings and cells of tables of runs."""
+
+
+def legend(texts: Iterable[str]) -> str:
+    """Line with the meaning of the words of `_LEGEND` in headings and cells; empty without one."""
+    words = {word for text in texts for word in text.split()}
+    return "; ".join(f"{word}: {meaning}" for word, meaning in _LEGEND.items() if word in words)
+
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
@@ -318,10 +338,7 @@ def _certificate_rows(found: JctCertificate) -> Rows:
         ("lower bound on mean JCT s", found.bound_s),
         ("gap: mean JCT / bound - 1", found.gap),
         *_known(
-            (
-                "the largest bound",
-                None if found.binding is None else f"{found.binding_text}, see docs/certificates.md",
-            ),
+            ("the largest bound", None if found.binding is None else found.binding_text),
             ("the bound assumes speed 1, the run had", found.speed_up),
             ("the bound ignores queueing", found.only_b1 if found.lp_s is None else None),
             ("no bound by linear programme", found.no_lp),

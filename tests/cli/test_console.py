@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ray_sim.cli.console import print_legend, print_rows, print_table, print_text, say
 from ray_sim.model.readable import number
 from ray_sim.progress import Pace
+from ray_sim.reports.small_tables import COMPARED
 
 
 def paced(seconds: list[int]) -> Pace:
@@ -162,8 +163,9 @@ def test_a_line_never_ends_inside_a_duration(
 
 
 def test_a_legend_explains_the_words_of_a_table_and_no_others(capsys: pytest.CaptureFixture[str]) -> None:
-    print_legend(["lower bound", "gap", "B3 of gpu"])
-    assert [line.partition(":")[0] for line in capsys.readouterr().out.split("; ")] == ["bound", "gap", "B3"]
+    print_legend(["lower bound", "gap", "B3 of gpu", "restarts", *COMPARED])
+    words = [line.partition(":")[0] for line in capsys.readouterr().out.split("; ")]
+    assert words == ["d_z", "wins", "p", "bound", "gap", "B3", "restarts"]
     print_legend(["mean JCT", "boundary"])
     assert capsys.readouterr().out == ""
 

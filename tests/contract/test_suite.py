@@ -393,12 +393,18 @@ def test_what_was_not_run_is_not_said_to_be_passed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "jobs", "with_what"),
-    [("fifo", 40, "failing servers"), ("announced_fifo", 60, "users who misreport")],
+    ("name", "jobs", "with_what", "suspends"),
+    [
+        ("fifo", 40, "failing servers", False),
+        ("srtf", 40, "failing servers", True),
+        ("announced_fifo", 60, "users who misreport", False),
+    ],
 )
-def test_what_disturbed_the_worlds_is_said(name: str, jobs: int, with_what: str) -> None:
+def test_what_happened_in_the_worlds_is_said(name: str, jobs: int, with_what: str, suspends: bool) -> None:
     found = check_clause("feasible", CLAUSES["feasible"], Subject(partial(create_policy, name)))
     assert found.detail.startswith(f"{9 * jobs} jobs in 6 crowded worlds and 3 with {with_what}: ")
+    assert found.detail.endswith(" suspensions by the policy")
+    assert (", 0 suspensions" not in found.detail) == suspends
 
 
 def test_every_column_that_a_policy_does_not_declare_is_permuted() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -218,6 +219,10 @@ def test_a_cluster_has_its_price_and_no_number_once_its_file_has_changed(tmp_pat
     assert scale is not None
     # 2 x 2.5 = 5, and 2.5 + 4 = 6.5.
     assert (scale.title, dict(scale.xs), scale.first) == ("price", {one: 5.0, two: 6.5}, two)
+    write_report(store.root, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert f"<dt>price of {two}</dt><dd>6.5</dd>" in page
+    assert re.search(r"<dt>rows of the table of .*\.parquet</dt><dd>\d+ read; \d+ kept</dd>", page)
     written("one.yaml", "  - {name: a, count: 2, gpus: 4}")  # a price is no part of a run
     scale = sweep_scale(Across.CLUSTER, store, entries)
     assert scale is not None

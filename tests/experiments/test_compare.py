@@ -101,6 +101,10 @@ def test_a_sweep_is_compared_over_its_seeds(tmp_path: Path, capsys: pytest.Captu
         (by, each["policy"]) for each in group["comparison"]["policies"] for by in ("size", "load")
     ]
 
+    (group,) = compare_results(stores, baseline="fifo", by=["size"], policy="srtf").groups
+    assert [each.policy for each in group.breakdowns] == ["srtf"]
+    assert len(group.comparison.policies) == 2  # p-values are those of all policies
+
     assert main(["compare", *stores, "--by", "duration"]) == 0
     printed = capsys.readouterr().out
     assert "verdict" in printed
@@ -180,6 +184,11 @@ def test_mistakes_are_named(two_runs: tuple[str, str], desk: Path) -> None:
         compare_results(two_runs, baseline="fifi")
     with pytest.raises(UnknownNameError, match=r"unknown --by 'sise'. Did you mean 'size'"):
         compare_results(two_runs, by=["sise"])
+    with pytest.raises(UnknownNameError, match=r"unknown policy 'fifi'. Did you mean 'fifo'"):
+        compare_results(two_runs, by=["size"], policy="fifi")
+    for mistake, by, text in (("fifo", [], "only with --by"), ("fifo", ["size"], "is the baseline")):
+        with pytest.raises(InvalidInputError, match=f"--policy fifo: {text}"):
+            compare_results(two_runs, baseline="fifo", by=by, policy=mistake)
     with pytest.raises(InvalidInputError, match="holds neither a run"):
         compare_results([two_runs[0], str(desk)])
 

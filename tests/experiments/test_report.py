@@ -63,6 +63,15 @@ def test_a_sweep_is_reported_with_what_failed_and_what_is_missing(sweep: Path, t
     assert f"runs/{'ab' * 8}" in html
 
 
+def test_a_sweep_is_compared_by_the_metric_that_is_named(sweep: Path, run: Path, tmp_path: Path) -> None:
+    [finding] = write_report(sweep, tmp_path / "report.html", "completed").findings.values()
+    assert finding.startswith("fifo and sjf have the same, highest completed: 2 (one run)")
+    with pytest.raises(InvalidInputError, match=r"unknown metric 'complete'\. Did you mean 'completed'"):
+        write_report(sweep, tmp_path / "report.html", "complete")
+    with pytest.raises(InvalidInputError, match="only for the report of a sweep"):
+        write_report(run, tmp_path / "report.html", "completed")
+
+
 @pytest.mark.slow
 def test_a_report_depends_on_the_results_and_not_on_where_they_are(sweep: Path, tmp_path: Path) -> None:
     write_report(sweep, tmp_path / "here.html")

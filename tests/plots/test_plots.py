@@ -89,18 +89,30 @@ def test_means_have_the_interval_over_seeds_in_a_unit_that_suits(ax: Axes) -> No
     assert [text.get_text() for text in ax.get_xticklabels()] == ["fifo", "one", "four"]
 
 
-@pytest.mark.parametrize("length", [3, 12, 30])
-def test_names_overlap_neither_each_other_nor_the_curves(length: int, pyplot: None) -> None:
-    runs = {f"{letter}" * length: three_jobs() for letter in "abcdef"}
-    for draw in (plots.means, plots.cdf):
+_LONG = "las(placement=consolidate, thresholds_gpu_s=[3600, 36000]) (helios-{}/days, edge-cloud)"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [[letter * length for letter in "abcdef"] for length in (3, 12, 30)]
+    + [list(map(_LONG.format, "abcdef"))],
+)
+def test_names_overlap_neither_each_other_nor_the_curves(names: list[str], pyplot: None) -> None:
+    runs = {name: three_jobs() for name in names}
+    for draw in (plots.means, plots.cdf, plots.by_size):
         ax = draw(runs)
         figure = ax.get_figure(root=True)
         assert figure is not None
         figure.draw_without_rendering()
-        names = [text.get_window_extent() for text in ax.get_xticklabels()] if draw is plots.means else []
-        assert not any(one.overlaps(other) for one, other in pairwise(names))
+        below = [text.get_window_extent() for text in ax.get_xticklabels()] if draw is plots.means else []
+        assert not any(one.overlaps(other) for one, other in pairwise(below))
         legend = ax.get_legend()
-        assert legend is None or not ax.get_window_extent().overlaps(legend.get_window_extent())
+        beside = [] if legend is None else [legend.get_window_extent()]
+        assert not any(ax.get_window_extent().overlaps(each) for each in beside)
+        # All of it is in the picture, and a third of the picture in each direction is for the curves.
+        assert all(figure.bbox.containsx(x) for each in [*below, *beside] for x in (each.x0, each.x1))
+        assert all(figure.bbox.containsy(y) for each in [*below, *beside] for y in (each.y0, each.y1))
+        assert ax.get_position().width > 1 / 3 < ax.get_position().height
 
 
 def test_an_unknown_metric_or_resource_lists_the_known_ones(ax: Axes) -> None:
@@ -329,7 +341,7 @@ def test_points_across_clusters_are_means_and_clusters_that_are_not_here_have_na
     plots.across(tmp_path, "cluster", ax)
     assert points(ax.get_lines()[0]) == [[0.0, 25.0], [1.0, 15.0]]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["big", "bigger"]
-    assert ax.get_ylabel() == "jct_s.mean (seconds)"
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("cluster", "jct_s.mean (seconds)")
     with pytest.raises(InvalidInputError, match=r"no policy has jct_s.mean at two values of 'world'"):
         plots.across(tmp_path, "world", ax)
     with pytest.raises(InvalidInputError, match="expected the results of a sweep"):

@@ -116,8 +116,12 @@ def test_the_section_of_a_report_has_a_chart_with_a_line_per_policy_and_a_table(
     ]
     section = axis_section(rows, SERVERS, ["jct_s.mean", "queue_s.mean"])
     assert section is not None
-    assert [picture.caption for picture in section.pictures] == ["jct_s.mean, w", "queue_s.mean, w"]
-    assert "servers" in section.pictures[0].svg
+    assert [chart.caption for chart in section.charts] == ["jct_s.mean, w", "queue_s.mean, w"]
+    assert section.charts[0].data["x_title"] == "servers"
+    assert section.charts[0].data["series"] == [
+        {"name": name, "x": [1.0, 2.0], "y": [27.5, 17.5], "low": [None] * 2, "high": [None] * 2}
+        for name in ("fifo", "sjf")
+    ]
     assert [table.columns[0] for table in section.tables] == ["fifo, w, cluster", "sjf, w, cluster"] * 2
     # Mean JCTs (10 + last) / 2: 25 and 30 on one server, 15 and 20 on two; 35 / 55 - 1 = -36.4 %.
     texts = [[cell.text for cell in row] for row in section.tables[0].rows]

@@ -108,6 +108,19 @@ def test_holm_is_over_the_policies_of_the_group() -> None:
     }
 
 
+def test_a_pair_that_one_baseline_tells_apart_another_may_not() -> None:
+    # Flipped signs: 4 of 128 patterns reach |a - b|, 2 reach |a - c|, many |b - c|.
+    b = _over(7, 10.0)
+    a = {seed: value + each for (seed, value), each in zip(b.items(), (1, 2, 3, 4, 5, 6, -0.5), strict=True)}
+    near = (-0.5, -0.5, -0.5, 0.5, -0.5, 0.5, 1.0)
+    c = {seed: value - each for (seed, value), each in zip(b.items(), near, strict=True)}
+    by_a, by_b = (compare_policies(_runs(a=a, b=b, c=c), "jct_s.mean", baseline) for baseline in "ab")
+    found = {each.policy: (each.p_holm, each.verdict) for each in by_a.policies}
+    assert found["b"] == (4 / 128, SignificanceVerdict.BETTER)
+    found = {each.policy: (each.p_holm, each.verdict) for each in by_b.policies}
+    assert found["a"] == (8 / 128, SignificanceVerdict.NOT_DISTINGUISHABLE)
+
+
 def test_too_few_seeds_are_no_verdict_and_the_number_needed_is_one() -> None:
     # -97.6 % in 5 of 5 seeds: least p 2 / 2^5 = 0.0625. With 6, 2 / 2^6 = 0.031.
     fast = {seed: 24.0 + 0.1 * seed for seed in range(6)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 
 import polars as pl
 import pytest
@@ -77,8 +78,13 @@ def test_classes_are_priorities_sizes_and_times() -> None:
     sizes = [("1 GPUs", 2), ("2-4 GPUs", 2), ("> 8 GPUs", 1)]
     assert [(part.label, part.jobs) for part in found.by_size] == sizes
     # Submitted from 10 to 50 s: bins of 4 s.
-    times = ["10 to 14 s", "18 to 22 s", "30 to 34 s", "38 to 42 s", "46 to 50 s"]
+    times = ["+0 s to +4 s", "+8 s to +12 s", "+20 s to +24 s", "+28 s to +32 s", "+36 s to +40 s"]
     assert [part.label for part in found.over_time] == times
+    dated = compare_delays(FIVE, datetime(2024, 1, 31, 23, 59, 40, tzinfo=UTC)).over_time
+    assert [each.label for each in dated[1:3]] == [
+        "2024-01-31 23:59 to 2024-02-01 00:00 UTC",
+        "2024-02-01 00:00 to 2024-02-01 00:00 UTC",
+    ]
     assert list(found.tables()) == ["Delays", "By priority", "By size", "By time of submission"]
 
 

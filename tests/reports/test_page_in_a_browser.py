@@ -10,10 +10,13 @@ import polars as pl
 import pytest
 
 from ray_sim.experiments.explain import facts_of
+from ray_sim.reports.across import axis_chart
+from ray_sim.reports.curves import Axis, Curves, Point
 from ray_sim.reports.findings import compare_places
 from ray_sim.reports.history.explanation import RunExplainer
-from ray_sim.reports.page import Chart, Page, render
+from ray_sim.reports.page import Chart, Page, Section, render
 from ray_sim.reports.run_report import run_gantt, run_page
+from ray_sim.reports.statistics import ConfidenceInterval
 from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, PLACE_COLUMNS, PlaceData, sweep_page
 from ray_sim.reports.tables import RunRow
 from tests.chromium import CATCH, answers_of
@@ -167,3 +170,19 @@ def test_a_policy_is_hidden_in_all_charts_and_numbers_are_those_of_the_charts(
     assert answer["bars_svg"].count("<rect") >= 3
     assert all(answer["y"])
     assert {"jobs", "share of completed jobs", "server"} < {*answer["y"]}
+
+
+def test_a_chart_over_an_axis_has_its_means_and_intervals(browser: str, tmp_path: Path) -> None:
+    ends = ConfidenceInterval(2.0, 4.5)
+    points = (Point("las", 1.0, 9, 3.0, ends, None), Point("las", 2.0, 1, 1.5, None, None))
+    chart = axis_chart("wait", Curves(Axis("servers"), Axis("wait", "hours"), (1.0, 2.0), ("las",), points))
+    script = """(async () => { const figure = named("wait"), picture = figure.querySelector('[role="img"]');
+      const { left, top } = picture.getBoundingClientRect();
+      picture.dispatchEvent(new PointerEvent("pointermove", { clientX: left + 60, clientY: top + 50 }));
+      return [figure.querySelector(".readout").textContent, await copied(figure, "CSV")]; })()"""
+    page = Page("t", "", (Section("Across cluster", charts=(chart,)),))
+    found = probed(page, browser, tmp_path, 400, script)
+    assert (found["errors"], found["overlaps"], found["wide"] <= found["window"]) == ([], [], True)
+    assert found["answer"][0] == "1 · las 3 (2 to 4.5)"
+    rows = "las,,1,3,2,4.5\nlas,,2,1.5,,\n"
+    assert found["answer"][1] == "name,seed,servers,wait (hours),95 % low,95 % high\n" + rows

@@ -205,6 +205,7 @@ def test_the_best_of_a_column_is_marked_over_the_same_seeds_only(
     (table,) = [each for part in page.sections for each in part.tables if each.note.startswith("Means over")]
     assert any(cell.best for row in table.rows for cell in row) == marked
     assert ("no best is marked" in table.note) != marked
+    assert "bound: no schedule of these jobs beats it" in table.note
 
 
 @pytest.mark.parametrize(("seeds", "marked"), [((0, 1), True), ((0,), False)])

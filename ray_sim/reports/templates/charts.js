@@ -202,39 +202,47 @@
         this.legend.join(series.name, data.shared || data.series.length > 1); if (series.jobs) section.jobs.set(series.name, series);
         if (series.seed !== undefined) section.seeds.add(series.seed);
       }
-      const ends = data.series.flatMap(({ x }) => (x.length ? [x[0], x.at(-1)] : [])); this.axis.join(this, Math.min(...ends), Math.max(...ends));
+      const ends = data.series.flatMap(({ x }) => (x.length ? [x[0], x.at(-1)] : [])), [from, to] = [Math.min(...ends), Math.max(...ends)];
+      const margin = data.points ? (to - from) * 0.04 : 0; this.axis.join(this, from - margin, to + margin);
     }
     draw() {
       const plot = this.begin(250, Math.min(56, this.holder.clientWidth * 0.16), 24, this.data.x_title ? 38 : 22, this.data.x_title ? 228 : 244);
       const lines = this.shown(), first = ({ x }) => Math.max(upper(x, 0, x.length, this.axis.value(this.axis.low)) - 1, 0), end = this.axis.value(this.axis.high);
       let [low, high] = [0, 0];
-      for (const { x, y } of lines) for (let i = first({ x }); i < x.length && x[i] <= end; i++) { high = Math.max(high, y[i]); low = Math.min(low, y[i]); }
+      for (const { x, y, low: least = y, high: most = y } of lines) for (let i = first({ x }); i < x.length && x[i] <= end; i++) { high = Math.max(high, y[i], most[i]); low = Math.min(low, y[i], least[i]); }
       high = high > low ? high : low + 1; const yOf = this.yOf = (value) => this.plot * (high - value) / (high - low), step = round((high - low) / 4);
       for (let i = Math.ceil(low / step - 1e-9); i * step <= high * 1.001; i++) {
         const y = this.top + yOf(i * step);
         line(this.svg, this.left, this.left + this.width, y, y, css("--line")); this.word(amount(i * step), this.left - 5, y + 4, "end");
       }
       this.svg.append(plot);
-      for (const { x, y, name } of lines) {
-        const parts = []; let open = false;
+      for (const { x, y, name, low, high } of lines) {
+        const parts = [], colour = this.legend.colour(name); let open = false;
         for (let i = first({ x }); i < x.length && x[i] <= end; i++) {
           if (y[i] === null) { open = false; continue; }
-          parts.push(`${open ? "L" : "M"}${(this.xOf(x[i]) - this.left).toFixed(1)} ${yOf(y[i]).toFixed(1)}H${(this.xOf(x[i + 1] ?? x[i]) - this.left).toFixed(1)}`); open = true;
+          const at = this.xOf(x[i]) - this.left; parts.push(`${open ? "L" : "M"}${at.toFixed(1)} ${yOf(y[i]).toFixed(1)}`); open = true;
+          if (!this.data.points) { parts.push(`H${(this.xOf(x[i + 1] ?? x[i]) - this.left).toFixed(1)}`); continue; }
+          draw(plot, "circle", { cx: at, cy: yOf(y[i]), r: 4, fill: colour }); if (low[i] !== null) line(plot, at, at, yOf(low[i]), yOf(high[i]), colour, { "stroke-width": 2 });
         }
-        draw(plot, "path", { d: parts.join(""), fill: "none", stroke: this.legend.colour(name), "stroke-width": 1.5, "stroke-dasharray": this.legend.dash(name), "data-series": name });
+        draw(plot, "path", { d: parts.join(""), fill: "none", stroke: colour, "stroke-width": 1.5, "stroke-dasharray": this.legend.dash(name), "data-series": name });
       }
       this.svg.dataset.drawn = "";
     }
-    valuesAt(value) { return this.shown().flatMap((line) => { const i = upper(line.x, 0, line.x.length, value) - 1; return i < 0 ? [] : [[line, line.y[i]]]; }); }
+    valuesAt(value) { return this.shown().flatMap((line) => { const i = upper(line.x, 0, line.x.length, value) - 1; return i < 0 ? [] : [[line, line.y[i], i]]; }); }
     hover(x) {
-      const value = this.valueOf(x);
-      this.point(this.xOf(value)); this.readout.textContent = [this.axis.text(value), ...this.valuesAt(value).map(([{ name }, y]) => `${name} ${amount(y)}`)].join(" · ");
+      let value = this.valueOf(x); const far = (each) => Math.abs(each - value);
+      if (this.data.points) [value] = this.shown().flatMap((each) => each.x).sort((a, b) => far(a) - far(b));
+      const ends = ({ low, high }, i) => (low && low[i] !== null ? ` (${amount(low[i])} to ${amount(high[i])})` : "");
+      this.point(this.xOf(value)); this.readout.textContent = [this.axis.text(value), ...this.valuesAt(value).map(([each, y, i]) => `${each.name} ${amount(y)}${ends(each, i)}`)].join(" · ");
     }
     click(x, y) {
       const far = ([, value]) => Math.abs(this.top + this.yOf(value) - y), [nearest] = this.valuesAt(this.valueOf(x)).sort((a, b) => far(a) - far(b));
       if (nearest && nearest[0].jobs) this.jobs(nearest[0].name, this.valueOf(x));
     }
-    csv() { return this.table([["name", "seed", this.data.x_title || "time_s", this.data.y_title || "value"], ...this.shown().flatMap(({ name, seed, x, y }) => x.map((each, i) => [name, seed, each, y[i]]))]); }
+    csv() {
+      const ends = this.data.points ? ["95 % low", "95 % high"] : [], rest = ({ low, high }, i) => (this.data.points ? [low[i], high[i]] : []);
+      return this.table([["name", "seed", this.data.x_title || "time_s", this.data.y_title || "value", ...ends], ...this.shown().flatMap((each) => each.x.map((x, i) => [each.name, each.seed, x, each.y[i], ...rest(each, i)]))]);
+    }
   }
 
   /** A row for each policy: a box of completion times in each class; or a mean with its interval, and values of seeds. */

@@ -36,6 +36,12 @@ _STEP = r"\.(batch|extern|interactive|[0-9]+)$"
 _TRES = "(?:^|,)gres/gpu=(?P<gres_gpus>[0-9]+)"
 """GPUs among Slurm's trackable resources."""
 
+_MODEL = (
+    r"(?i)(^|[^a-z0-9])(v100|p100|p40|p4|k80|k40|m[46]0|t4|a100|a800|a[1346]0|a6000|l40|l40s|l4|h[128]00|h20"
+    r"|gh?200|b[123]00|mi[0-9]{2,3}|[gr]tx|titan|tesla|quadro)"
+)
+"""In a GPU's model."""
+
 _NOT_ENDED = (
     *("pending", "running", "suspended", "requeued", "configuring", "completing", "queued", "waiting"),
     *("resizing", "scheduled", "created", "submitted", "starting", "run", "pend"),
@@ -47,7 +53,7 @@ _BY_VALUES: dict[str, Callable[[Read], bool]] = {
     "submit_s": lambda read: bool(read.dated) and not read.doubts,
     "duration_s": lambda read: read.cell.get("as") == "duration",
     "num_gpus": lambda read: {*read.values} <= {*_POWERS} and 1 < read.values.n_unique() < len(read.values),
-    "status": lambda _: True,
+    **dict.fromkeys(("status", "gpu_types"), lambda _: True),
 }
 """What values must be, besides being read, to tell a column whose name says nothing."""
 
@@ -80,14 +86,14 @@ class Columns:
             self._take(role)
         self._add_submission()
         self._add_run_time()
-        if "wait_s" not in self._free and self._between("start", "submit_s") is not None:
-            self._add_difference("wait_s", "start", "submit_s")
+        self._add_wait()
         self._take_tres()
         if ("derived", "num_gpus") not in self._proposal.entries:
             self._take_by_values("num_gpus")
         for ours in ("num_gpus", "cpu_per_task", "memory_gib_per_task"):
             self._add_demand(ours)
         self._add_status()
+        self._add_types()
         self._add_ids()
         for ours in ("num_tasks", "user", "vc"):
             if taken := self._taken.get(ours):
@@ -161,6 +167,8 @@ class Columns:
         elif said.role == "job_id":
             is_key = not texts.null_count() and (said.sure or _hardly_repeats(texts))
             apt, what = texts.is_not_null() & is_key, f"{texts.n_unique():,} values"
+        elif said.role == "gpu_types":
+            apt, what = texts.str.contains(_MODEL), "models of GPUs"
         else:
             apt, what = ~texts.str.contains(_DECIMAL), "texts"
         return Read(texts, where(apt), what, name_says=said)
@@ -226,6 +234,14 @@ class Columns:
             text = "no column has the start: contains the time in the queue"
             self._add_difference("duration_s", "end", "submit_s", text)
 
+    def _add_wait(self) -> None:
+        """Propose the wait before the start: a column, or start - submission."""
+        waited, taken = self._between("start", "submit_s"), self._taken.get("wait_s")
+        if taken is not None and (waited is None or not _equals(taken, waited)):
+            self._add("wait_s", taken, *(["is not start - submission"] if waited is not None else []))
+        elif waited is not None:
+            self._add_difference("wait_s", "start", "submit_s")
+
     def _add_demand(self, ours: str) -> None:
         """Propose GPUs, ours of the job, or cores or memory, ours of a task."""
         if (taken := self._taken.get(ours)) is None:
@@ -243,8 +259,8 @@ class Columns:
         elif of_task and tasks is None and name != ours and (of_job or several):
             doubts = ["is that of a task, and no column has the tasks"]
         if of_job and (blank := taken.texts.null_count()):
-            doubts.append(f"blank in {blank:,} rows, which are taken as 0")
-            taken = taken._replace(cell={**taken.cell, "default": 0})
+            default = f"cells: {{{name}: {{default: 0}}}}"
+            doubts.append(f"blank in {blank:,} rows, which are rejected; with {default} they have 0 GPUs")
         self._add(ours, taken, *doubts)
         if of_job and of_task and tasks:
             self._proposal.add("per_task", ours, ours, "multiplied by the tasks")
@@ -273,6 +289,13 @@ class Columns:
             still &= self._taken["end"].values.is_null()
         words = sorted({*word.filter(still).drop_nulls()})
         self._leave_out("not_ended", taken.texts.name, still, f"(?i)^({'|'.join(words)})$")
+
+    def _add_types(self) -> None:
+        """Propose the column of GPUs' models."""
+        self._take_by_values("gpu_types")
+        if taken := self._taken.get("gpu_types"):
+            text = "did the job ask for this model, or only run on it? It will accept no other"
+            self._add("gpu_types", taken, text)
 
     def _leave_out(self, what: str, name: str, rows: pl.Series, pattern: str) -> None:
         if rows.any():

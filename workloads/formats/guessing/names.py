@@ -32,11 +32,16 @@ ROLES: dict[str, tuple[str, ...]] = {
         _WHOLE,
         "duration|run|running|runtime|elapsed|walltime|wall|wallclock|service|exec|execution|length",
     ),
+    "wait_s": (_WHOLE, "wait|waited|waiting|pending_?time|queue(d|ing)?_?(wait|delay|time)|time_?in_?queue"),
     "num_tasks": (
         _COUNT,
         f"({_PART})s|({_PART})_?(num|number|count|cnt)|(num|number|n)_?(of_?)?({_PART})s?|gang_?size",
     ),
     "num_gpus": (_COUNT, "gpus?|accelerators?|cards?", r"(\w+_)?(num|n)_?gpus|(\w+_)?gpu_?(num|count)"),
+    "gpu_types": (
+        f"name|id|jobs?|accepted|{_COUNT}",
+        "(gpu|accelerator|card|device)s?_?(types?|models?|names?|kinds?)",
+    ),
     "cpu_per_task": (_COUNT, "v?cpus?|(v?cpu_?)?cores?|processors?|procs"),
     "memory_gib_per_task": (_COUNT, "mem|memory|ram"),
     "status": ("job|task|final|exit|end|last|run", "status|state|stat", "result|outcome|phase"),

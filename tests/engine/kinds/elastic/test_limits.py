@@ -231,6 +231,6 @@ def test_it_is_among_the_metrics_and_in_the_tables() -> None:
     assert found is not None
     assert summary.flat()["certificate.bound_s"] == found.bound_s
     assert ("lower bound on mean JCT s", found.bound_s) in summary_rows(summary)
-    assert ("the largest bound", "B2 of gpu, see docs/certificates.md") in summary_rows(summary)
+    assert ("the largest bound", "B2 of gpu") in summary_rows(summary)
     table = run_table([RunRow("w", "c", "", "fifo", 0, summary)])
     assert table["certificate.gap"].to_list() == [found.gap]

@@ -149,10 +149,14 @@ def test_units_in_cells_are_read(real: Real, tmp_path: Path) -> None:
     assert "values without a unit are rejected" in "".join(guess.proposal.doubts())
 
 
-def test_blank_gpus_are_none_with_a_doubt_and_a_broken_row_is_rejected(real: Real, tmp_path: Path) -> None:
-    guess, _, frame = converted(foreign(real, "pandas_index.csv"), tmp_path)
-    assert frame.select("job_id", "num_gpus").rows() == [("a", 4), ("c", 0), ("d", 1)]
-    assert guess.proposal.doubts() == ["num_gpus: blank in 1 rows, which are taken as 0"]
+def test_blank_gpus_are_rejected_with_a_doubt_and_a_broken_row_is_rejected(
+    real: Real, tmp_path: Path
+) -> None:
+    guess, report, frame = converted(foreign(real, "pandas_index.csv"), tmp_path)
+    assert frame.select("job_id", "num_gpus").rows() == [("a", 4), ("d", 1)]
+    assert report.rejected == {"invalid_duration_s": 1, "invalid_num_gpus": 1}
+    [doubt] = guess.proposal.doubts()
+    assert doubt.startswith("num_gpus: blank in 1 rows, which are rejected; with cells: {")
     _, report, _ = converted(foreign(real, "pipe_in_name.txt"), tmp_path, "UTC")
     assert report.rejected == {"wrong_field_count": 1}
 
@@ -290,6 +294,24 @@ def test_each_entry_has_its_evidence_and_what_is_missing_is_named(tmp_path: Path
     ]
     assert entries
     assert all("  # " in line for line in entries)
+
+
+def test_models_of_gpus_ends_and_waits_are_ours(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(
+        "submit,minutes,waiting_min,hardware,GPUs,final\n1970-01-02T00:00:00Z,10,5,V100,1,COMPLETED\n"
+        "1970-01-02T00:00:09Z,20,0,Tesla T4,2,FAILED\n1970-01-02T00:00:10Z,1,2,A100-SXM4-80GB,4,CANCELLED\n"
+        "1970-01-02T00:00:12Z,2,2,,4,COMPLETED\n"
+    )
+    guess, _, frame = converted([path], tmp_path)
+    assert frame.select("wait_s", "gpu_types").rows() == [
+        (300.0, "V100"),
+        (0.0, "Tesla T4"),
+        (120.0, "A100-SXM4-80GB"),
+        (120.0, None),
+    ]
+    assert frame["status"].to_list() == ["COMPLETED", "FAILED", "CANCELLED", "COMPLETED"]
+    assert any(each.startswith("gpu_types: did the job ask") for each in guess.proposal.doubts())
 
 
 def test_a_zero_among_epochs_is_no_date(tmp_path: Path) -> None:

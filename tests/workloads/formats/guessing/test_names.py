@@ -19,6 +19,8 @@ from workloads.formats.guessing.names import Said, said_by
         ("status.startTime", "start", None),
         ("nnodes", "num_tasks", None),
         ("queue", "vc", None),
+        ("Queue time (min)", "wait_s", "min"),
+        ("gpu_model", "gpu_types", None),
     ],
 )
 def test_a_name_tells_a_column_and_its_unit(name: str, role: str, unit: str | None) -> None:
