@@ -28,7 +28,7 @@ vector relative to one environment."""
 
 JOBS, VECTOR = 1_000, 8
 
-_ID = "ray_sim.environments:ray_sim/Placement-v0"
+_ID = "ray_sim.environments:ray_sim/Placement-v1"
 _SERVERS, _SLOT_S, _JOBS_PER_SLOT = 6, 1200, 3
 _RESOURCES = ("gpu", "cpu", "memory_gib")
 

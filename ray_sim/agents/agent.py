@@ -83,7 +83,7 @@ class Agent(Policy[PolicyContext, View]):
 
 
 class PlacementAgent(Agent):
-    """Agent of `ray_sim/Placement-v0`: it places the tasks of new jobs at slot boundaries."""
+    """Agent of `ray_sim/Placement-v1`: it places the tasks of new jobs at slot boundaries."""
 
     slotted: ClassVar[bool] = True
     respects_shares: ClassVar[bool] = False
@@ -103,7 +103,7 @@ class PlacementAgent(Agent):
 
 
 class QueueAgent(Agent):
-    """Agent of `ray_sim/Queue-v0`: it chooses which waiting job starts next."""
+    """Agent of `ray_sim/Queue-v1`: it chooses which waiting job starts next."""
 
     entries = queue_round.ENTRIES
     most_jobs: int = QueueSettings().most_jobs

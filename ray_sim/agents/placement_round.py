@@ -1,4 +1,4 @@
-"""One decision in `ray_sim/Placement-v0`, action by action; the environment and agents share it."""
+"""One decision in `ray_sim/Placement-v1`, action by action; the environment and agents share it."""
 
 from __future__ import annotations
 

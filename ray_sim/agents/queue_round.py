@@ -1,4 +1,4 @@
-"""One decision in `ray_sim/Queue-v0`, action by action; the environment and agents share it."""
+"""One decision in `ray_sim/Queue-v1`, action by action; the environment and agents share it."""
 
 from __future__ import annotations
 

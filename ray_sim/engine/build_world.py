@@ -71,6 +71,7 @@ def build_world(
         restart_us=microseconds(values["restart_cost_s"]) or 0,
         horizon_us=microseconds(values["horizon_s"]) or NEVER_US - 1,
         slot_us=slot_us,
+        fragmentation_target=values.get("fragmentation_target", "trace"),
         params=dict(params or {}),
     )
 

@@ -163,7 +163,8 @@ class JobQueue:
         else:
             changes = self._serving.changes
             pool, running = view.placements._pool, NO_JOBS if self._scores is None else view.running
-            refused = serve_queue(self._books, self._rule, self._backfill, self._reject, pool, running)
+            now, backfill, reject = view.now_us, self._backfill, self._reject
+            refused = serve_queue(self._books, self._rule, now, backfill, reject, pool, running)
             no_room = self._serving.refused[:refused].copy()
         rejected, self._rejected = self._rejected, NO_JOBS
         reasons: str | tuple[str, ...] = "never_fits"
@@ -180,6 +181,7 @@ class JobQueue:
 
     def _serve_preemptive(self, view: View, running_keys: tuple[IntArray, IntArray] | None) -> Changes:
         arrays, queue, changes = self._arrays, self._queue, self._serving.changes
+        pool = view.placements._pool
         changes.size[0] = 0
         running = NO_JOBS
         if running_keys is not None:
@@ -191,7 +193,7 @@ class JobQueue:
         for p in np.flatnonzero(self._to_serve).tolist():
             mine = np.ascontiguousarray(running[arrays.job_part[running] == p])
             if self._scores is not None:
-                begin_scores(self._rule, arrays, view.placements._pool, mine, len(mine), self._scores)
+                begin_scores(self._rule, view.now_us, arrays, pool, mine, len(mine), self._scores)
             serve_all(
                 p,
                 self._rule,
@@ -202,7 +204,7 @@ class JobQueue:
                 0,
                 len(mine),
                 0,
-                view.placements._pool,
+                pool,
             )
         for i in range(changes.size[0]):
             if changes.ptr[i + 1] == changes.ptr[i]:

@@ -16,13 +16,14 @@ from ray_sim.kernels.core.devices import DEVICE
 from ray_sim.kernels.core.fragmentation import TypicalTask, new_target, typical_tasks
 from ray_sim.kernels.core.fragments_over_time import Replica, fragments_over_time
 from ray_sim.kernels.core.placement import QUEUE_RULES
-from ray_sim.kernels.core.queue_arrays import Scoring, new_scores
+from ray_sim.kernels.core.queue_arrays import NO_ARRIVALS, Arrivals, Scoring, Target, new_scores
 from ray_sim.kernels.core.server_scores import SCORED_RULES
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable
 from ray_sim.model.units import FloatArray, IntArray
 
 _COLUMNS = ("cpu", "gpu")
+_DEMAND = ["cpu", "gpu", "gpus", "types"]
 
 
 def scoring_of(world: World, placement: str) -> Scoring | None:
@@ -40,12 +41,33 @@ def scoring_of(world: World, placement: str) -> Scoring | None:
     offered = [capacity[:, at] if at >= 0 else np.zeros(len(cluster), np.int64) for at in column]
     _check_devices(world, placement, offered[1], int(column[1]))
     kinds = sorted({kind or "" for kind in cluster.gpu_type})
+    target, arrivals = _target(world, [kind or None for kind in kinds])
     return Scoring(
         column=column,
         most=np.array([max(1, int(amount.max(initial=0))) for amount in offered]),
         gpus=offered[1] // DEVICE,
         kind=np.array([kinds.index(kind or "") for kind in cluster.gpu_type]),
-        target=new_target(typical_of(world.table), [kind or None for kind in kinds]),
+        target=target,
+        arrivals=arrivals,
+    )
+
+
+def _target(world: World, server_types: Sequence[str | None]) -> tuple[Target, Arrivals]:
+    """The target, before any job has come where it follows arrivals."""
+    given = world.cluster.fragmentation_target
+    if given is not None or world.fragmentation_target == "trace":
+        return new_target(given or typical_of(world.table), server_types), NO_ARRIVALS
+    demands = _demands(world.table)
+    groups = demands.select(_DEMAND).unique().sort(_DEMAND, descending=True).with_row_index("group")
+    group = demands.join(groups, on=_DEMAND, how="left", maintain_order="left")["group"]
+    shared = groups.with_columns(share=0.0).drop("group")
+    target = new_target([TypicalTask(*row) for row in shared.iter_rows()], server_types)
+    target.size[0] = 0
+    return target, Arrivals(
+        group=group.to_numpy().astype(np.int64),
+        tasks=world.table.tasks.astype(np.int64),
+        counts=np.zeros(groups.height, np.int64),
+        come=np.zeros(1, np.int64),
     )
 
 
@@ -64,24 +86,28 @@ def _check_devices(world: World, placement: str, offered: IntArray, gpu: int) ->
 
 def typical_of(table: JobTable) -> Sequence[TypicalTask]:
     """Typical tasks of the list that the jobs come from, see `typical_tasks`; each task counts."""
-    listed = table if table.listed is None else table.listed
+    demands = _demands(table if table.listed is None else table.listed)
+    counts = demands.group_by(_DEMAND).agg(pl.col("tasks").sum())
+    return typical_tasks({row[:4]: row[4] for row in counts.iter_rows()})
+
+
+def _demands(table: JobTable) -> pl.DataFrame:
+    """(J,) tasks of each job, and the demand of one, see `TypicalTask`."""
     quanta = [
-        listed.demand[:, listed.resources.index(name)] if name in listed.resources else np.zeros(len(listed))
+        table.demand[:, table.resources.index(name)] if name in table.resources else np.zeros(len(table))
         for name in _COLUMNS
     ]
-    frame = pl.DataFrame(
+    return pl.DataFrame(
         {
             "cpu": quanta[0].astype(np.int64),
             "gpu": np.minimum(quanta[1], DEVICE).astype(np.int64),
             "gpus": -(-quanta[1] // DEVICE).astype(np.int64),
-            "types": pl.Series([""] * len(listed))
-            if listed.gpu_types is None
-            else listed.gpu_types.fill_null(""),
-            "tasks": listed.tasks,
+            "types": pl.Series([""] * len(table))
+            if table.gpu_types is None
+            else table.gpu_types.fill_null(""),
+            "tasks": table.tasks,
         }
     )
-    counts = frame.group_by("cpu", "gpu", "gpus", "types").agg(pl.col("tasks").sum())
-    return typical_tasks({row[:4]: row[4] for row in counts.iter_rows()})
 
 
 def packing_columns(world: World, placement: int, record: Recorder) -> Mapping[str, FloatArray]:

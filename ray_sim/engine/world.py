@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ray_sim.kernels.core.arrays import Outages, WorldArrays
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import JobTable
+from ray_sim.model.parameters import Value
 from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class World:
     restart_us: int = 0
     horizon_us: int = NEVER_US - 1
     slot_us: int | None = None
+    fragmentation_target: Value = "trace"
+    """``trace`` or ``arrived``: typical tasks are those of all jobs, or of the jobs that have come."""
     params: Mapping[str, object] = field(default_factory=dict)
     """The values of world parameters that it was built with, as they were given."""
 

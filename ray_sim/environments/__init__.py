@@ -1,7 +1,8 @@
 """Gymnasium environments of the simulator, and base classes of agents that were trained in them.
 
-The import registers `ray_sim/Placement-v0` and `ray_sim/Queue-v0` where gymnasium is installed
-(``ray_sim[gym]``). Agents need no gymnasium.
+The import registers `ray_sim/Placement-v1` and `ray_sim/Queue-v1` where gymnasium is installed
+(``ray_sim[gym]``), and their versions 0, which refuse jobs that accept certain GPU types only. Agents need no
+gymnasium.
 """
 
 from __future__ import annotations
@@ -24,17 +25,16 @@ if TYPE_CHECKING:
     from ray_sim.environments.rewards import Interval as Interval
     from ray_sim.environments.wrappers import FlatObservations as FlatObservations
 
+_PLACEMENT = "ray_sim.environments.placement:PlacementEnv", "ray_sim.environments.vector:PlacementVector"
+_QUEUE = "ray_sim.environments.queue:QueueEnv", "ray_sim.environments.vector:QueueVector"
+
 ENVIRONMENTS = {
-    "ray_sim/Placement-v0": (
-        "ray_sim.environments.placement:PlacementEnv",
-        "ray_sim.environments.vector:PlacementVector",
-    ),
-    "ray_sim/Queue-v0": (
-        "ray_sim.environments.queue:QueueEnv",
-        "ray_sim.environments.vector:QueueVector",
-    ),
+    "ray_sim/Placement-v0": (*_PLACEMENT, False),
+    "ray_sim/Queue-v0": (*_QUEUE, False),
+    "ray_sim/Placement-v1": (*_PLACEMENT, True),
+    "ray_sim/Queue-v1": (*_QUEUE, True),
 }
-"""Entry points of the environment and of its vector, by id."""
+"""Entry points of the environment and of its vector, and whether its mask heeds GPU types, by id."""
 
 _get, __dir__, __all__ = lazy_names(__name__)
 __all__ += ["ENVIRONMENTS", "register_envs"]
@@ -44,9 +44,9 @@ def register_envs() -> None:
     """Register the environments; again without effect."""
     from gymnasium.envs.registration import register, registry
 
-    for name, (entry_point, vector_entry_point) in ENVIRONMENTS.items():
+    for name, (entry_point, vector, typed) in ENVIRONMENTS.items():
         if name not in registry:
-            register(id=name, entry_point=entry_point, vector_entry_point=vector_entry_point)
+            register(name, entry_point, vector_entry_point=vector, kwargs={"typed": typed})
 
 
 if find_spec("gymnasium") is not None:

@@ -175,6 +175,16 @@ def check_slots(episodes: Sequence[Episode]) -> None:
             )
 
 
+def check_untyped(episodes: Sequence[Episode], name: str) -> None:
+    """Raise InvalidScenarioError for an episode with jobs that accept certain GPU types only."""
+    for number, (world, _) in enumerate(episodes):
+        if world.table.gpu_types is not None:
+            raise InvalidScenarioError(
+                f"gpu_types: jobs of episode {number} accept certain GPU types only, which {name}-v0 does "
+                f"not know: make {name}-v1, whose mask heeds them, or set gpu_types=ignore in the world"
+            )
+
+
 def check_models(episodes: Sequence[Episode]) -> None:
     """Raise InvalidInputError for an episode whose jobs have other models than those of the first one.
 

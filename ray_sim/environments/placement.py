@@ -1,4 +1,4 @@
-"""`ray_sim/Placement-v0`: place the workers and parameter servers of new jobs, one at each step."""
+"""`ray_sim/Placement-v1`: place the workers and parameter servers of new jobs, one at each step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ray_sim.environments.scheduling_env import SchedulingEnv
 class _FromOutside(PlacementAgent):
     """The environment gives its actions."""
 
-    name: ClassVar[str] = "ray_sim/Placement-v0"
+    name: ClassVar[str] = "ray_sim/Placement"
 
     def act(self, observation: Observation) -> int:
         raise AssertionError("the environment gives the actions")
@@ -32,6 +32,7 @@ class PlacementEnv(SchedulingEnv):
     most_jobs, most_new, observe, scaled, models : see `PlacementSettings`
     reward : ``progress``, ``jct``, or a function of an `Interval`
     reward_scale_s : scale of ``jct`` in seconds
+    typed : whether jobs may accept certain GPU types only; the mask heeds them
     """
 
     def __init__(
@@ -48,11 +49,12 @@ class PlacementEnv(SchedulingEnv):
         reward: str | Reward = "progress",
         reward_scale_s: float = 3600.0,
         render_mode: str | None = None,
+        typed: bool = True,
     ) -> None:
         self._most_jobs, self._most_new, self._scaled = most_jobs, most_new, scaled
         self._observe = None if observe is None else names_in("observe", observe)
         self._models = None if models is None else names_in("models", models)
-        super().__init__(episodes, scenario, seeds, reward, reward_scale_s, render_mode)
+        super().__init__(episodes, scenario, seeds, reward, reward_scale_s, render_mode, typed)
         if models is None and "type" in self.entries:
             check_models(self.episodes)
 

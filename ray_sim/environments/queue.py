@@ -1,4 +1,4 @@
-"""`ray_sim/Queue-v0`: choose which waiting job starts next, or wait."""
+"""`ray_sim/Queue-v1`: choose which waiting job starts next, or wait."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ray_sim.environments.scheduling_env import SchedulingEnv
 class _FromOutside(QueueAgent):
     """The environment gives its actions."""
 
-    name: ClassVar[str] = "ray_sim/Queue-v0"
+    name: ClassVar[str] = "ray_sim/Queue"
 
     def act(self, observation: Observation) -> int:
         raise AssertionError("the environment gives the actions")
@@ -32,6 +32,7 @@ class QueueEnv(SchedulingEnv):
     most_jobs, observe, scaled, placement : see `QueueSettings`
     reward : ``jct``, ``progress``, or a function of an `Interval`
     reward_scale_s : scale of ``jct`` in seconds
+    typed : whether jobs may accept certain GPU types only; the mask heeds them
     """
 
     def __init__(
@@ -47,10 +48,11 @@ class QueueEnv(SchedulingEnv):
         reward: str | Reward = "jct",
         reward_scale_s: float = 3600.0,
         render_mode: str | None = None,
+        typed: bool = True,
     ) -> None:
         self._most_jobs, self._placement, self._scaled = most_jobs, placement, scaled
         self._observe = None if observe is None else names_in("observe", observe)
-        super().__init__(episodes, scenario, seeds, reward, reward_scale_s, render_mode)
+        super().__init__(episodes, scenario, seeds, reward, reward_scale_s, render_mode, typed)
 
     def new_agent(self) -> QueueAgent:
         """A policy for one world; the environment gives its actions."""

@@ -18,7 +18,7 @@ from ray_sim.agents.round import Round
 from ray_sim.engine.run_meter import Reading, RunMeter
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
-from ray_sim.environments.episodes import Episodes, ScenarioSource, check_slots, episodes_of
+from ray_sim.environments.episodes import Episodes, ScenarioSource, check_slots, check_untyped, episodes_of
 from ray_sim.environments.rewards import Interval, Reward, interval_between, reward_of
 from ray_sim.kernels.core.arrays import I8
 from ray_sim.model.errors import ForbiddenActionError, InvalidInputError, InvalidScenarioError
@@ -82,6 +82,7 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64], ABC):
         reward: str | Reward,
         reward_scale_s: float,
         render_mode: str | None,
+        typed: bool,
     ) -> None:
         if render_mode is not None:
             raise InvalidInputError(f"render_mode: there is none but None, got {render_mode!r}")
@@ -89,6 +90,8 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64], ABC):
         self._reward = reward_of(reward, reward_scale_s)
         self.episodes = episodes_of(episodes, scenario, seeds)
         """What `reset` draws from; ``options={"episode": i}`` chooses number i."""
+        if not typed:
+            check_untyped(self.episodes, self.new_agent().name)
         if self.new_agent().slotted:
             check_slots(self.episodes)
         self._stages: dict[int, _Stage] = {}

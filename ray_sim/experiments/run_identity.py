@@ -298,6 +298,7 @@ def _cluster_sha256(cluster: Cluster) -> str:
             "interference": None if cluster.interference is None else _content(cluster.interference),
             "links": None if cluster.links is None else _content(cluster.links),
             **({} if cluster.delays is None else {"delays": cluster.delays, "class": cluster.server_class}),
+            **({} if cluster.fragmentation_target is None else {"target": cluster.fragmentation_target}),
         }
     )
 

@@ -1,4 +1,4 @@
-"""Episodes of `ray_sim/Placement-v0` that are stepped together, for collection and samples of speeds."""
+"""Episodes of `ray_sim/Placement-v1` that are stepped together, for collection and samples of speeds."""
 
 from __future__ import annotations
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ray_sim.model.interference import InterferenceProfile
 from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray, capacity_quanta
+
+if TYPE_CHECKING:
+    from ray_sim.kernels.core.fragmentation import TypicalTask
 
 UNLIMITED_MIB = 2**62
 """Memory of workers and parameter servers for which none is declared."""
@@ -75,6 +78,8 @@ class Cluster:
     """How jobs on one server slow each other; None where they do not."""
     links: LinkChanges | None = None
     """Changes of the bandwidth of network interfaces; None where it is always nominal."""
+    fragmentation_target: tuple[TypicalTask, ...] | None = None
+    """Tasks to which GPUs that they cannot use are fragments; None where the workload gives them."""
     entry: tuple[str, ...] = ()
     """(S,) name of the entry that describes each server; empty for a cluster without a description."""
     price: tuple[float, ...] | None = None

@@ -122,7 +122,7 @@ GANGS = st.lists(
 SIZES = st.lists(st.integers(1, 3).map(float), min_size=1, max_size=3)
 
 
-@settings(max_examples=instances(300, 60))
+@settings(max_examples=instances(300, 300))
 @given(jobs=GANGS, gpus=SIZES, backfill=st.booleans(), loop=st.sampled_from(["auto", "general"]))
 def test_fifo_does_what_a_naive_loop_over_devices_does(
     jobs: list[tuple[float, int, float, float]], gpus: list[float], backfill: bool, loop: str

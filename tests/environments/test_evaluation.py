@@ -116,7 +116,7 @@ def test_observations_are_those_of_the_wrapped_environment() -> None:
         return int(observation["action_mask"].argmax())
 
     flat = evaluate(joined, FlatObservations(PlacementEnv(episodes)), ["fifo"])
-    made = evaluate(first_valid, gymnasium.make("ray_sim/Placement-v0", episodes=episodes), ["fifo"])
+    made = evaluate(first_valid, gymnasium.make("ray_sim/Placement-v1", episodes=episodes), ["fifo"])
     assert shapes == {1}
     assert (flat.mean, flat.baselines) == (made.mean, made.baselines)
 

@@ -251,7 +251,7 @@ def env_of(setting: Setting, reward: str) -> Any:
         {"slot_s": 10, "horizon_s": 120},
         speed=setting.speed,
     )
-    return gymnasium.make("ray_sim/Placement-v0", episodes=world, reward=reward, reward_scale_s=SCALE_S)
+    return gymnasium.make("ray_sim/Placement-v1", episodes=world, reward=reward, reward_scale_s=SCALE_S)
 
 
 def placements(servers: int) -> Iterator[Placement]:

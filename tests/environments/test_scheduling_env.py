@@ -45,7 +45,7 @@ def last_valid(observation: Observation) -> int:
 
 
 @pytest.mark.parametrize(
-    ("name", "world"), [("ray_sim/Placement-v0", busy_elastic(12)), ("ray_sim/Queue-v0", busy_world(12))]
+    ("name", "world"), [("ray_sim/Placement-v1", busy_elastic(12)), ("ray_sim/Queue-v1", busy_world(12))]
 )
 def test_gymnasium_finds_no_fault(name: str, world: World) -> None:
     with warnings.catch_warnings():
@@ -59,7 +59,7 @@ def test_they_are_registered_once_however_often_it_is_asked_for() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         register_envs()
-    env = gymnasium.make("ray_sim/Queue-v0", episodes=busy_world(5))
+    env = gymnasium.make("ray_sim/Queue-v1", episodes=busy_world(5))
     assert isinstance(env.unwrapped, QueueEnv)
 
 
@@ -69,9 +69,9 @@ def test_an_id_with_its_module_needs_no_import() -> None:
     code = """
 import gymnasium
 scenario = {"workload": {"synth": {"profile": "philly", "jobs": 5}}, "cluster": "toy"}
-print(gymnasium.make("ray_sim.environments:ray_sim/Queue-v0", scenario=scenario).spec.id)
+print(gymnasium.make("ray_sim.environments:ray_sim/Queue-v1", scenario=scenario).spec.id)
 """
-    assert python("-c", code).strip() == "ray_sim/Queue-v0"
+    assert python("-c", code).strip() == "ray_sim/Queue-v1"
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -247,6 +247,28 @@ def test_a_task_goes_to_servers_of_the_types_that_its_job_accepts() -> None:
         env.step(0)
 
 
+@pytest.mark.filterwarnings("ignore:.*is out of date")
+@pytest.mark.parametrize("make", [gymnasium.make, gymnasium.make_vec])
+@pytest.mark.parametrize("name", ["ray_sim/Placement", "ray_sim/Queue"])
+def test_version_0_refuses_types_and_version_1_masks_them(name: str, make: Callable[..., Any]) -> None:
+    # The only job accepts V100: a worker on server 1, or row 0 of the queue; with -v0 an error or, without
+    # types, the same spaces and mask as -v1.
+    servers = replace(cluster_of([1, 1]), gpu_type=("T4", "V100"))
+    jobs = job_table([Job(0, 1, 20)], columns={"gpu_types": ["V100"]})
+    world, free = (
+        build_world(jobs, servers, params={"slot_s": 10, "gpu_types": how}) for how in ("respect", "ignore")
+    )
+    with pytest.raises(InvalidScenarioError, match=f"{name}-v0 does not know: make {name}-v1, .*=ignore"):
+        make(f"{name}-v0", episodes=world)
+    old, new, typed = (
+        make(f"{name}-v{version}", episodes=episodes, most_jobs=1).reset()[0]["action_mask"]
+        for version, episodes in ((0, free), (1, free), (1, world))
+    )
+    assert old.tolist() == new.tolist()
+    masked = [0, 1, 0, 0] if name.endswith("Placement") else [1, 0]
+    assert typed.ravel().tolist() == masked
+
+
 def test_shares_of_a_gpu_are_placed_by_the_rule_of_a_queue_and_refused_by_placements() -> None:
     jobs = [Job(0, 0.6, 20), Job(0, 0.6, 20), Job(0, 0.6, 20)]
     queue = QueueEnv(world_of(jobs, [2]), most_jobs=3, placement="pooled", observe=("waited_s",))
@@ -273,7 +295,7 @@ def test_a_seed_repeats_an_episode_and_another_draws_another() -> None:
 
 @pytest.mark.parametrize("vector", [PlacementVector, QueueVector])
 def test_a_vector_steps_as_single_environments_do(vector: Any) -> None:
-    id_ = {PlacementVector: "ray_sim/Placement-v0", QueueVector: "ray_sim/Queue-v0"}[vector]
+    id_ = {PlacementVector: "ray_sim/Placement-v1", QueueVector: "ray_sim/Queue-v1"}[vector]
     episodes = [Episode(busy_elastic(8, 0), 1), Episode(busy_elastic(12, 1))]
     names = ("waited_s", "duration_s", "free")
     options: dict[str, Any] = {"episodes": episodes, "most_jobs": 4, "observe": names, "scaled": True}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ray_sim.model.streams import Streams
 
 
-SERVER_FACTS = ("interference", "links", "delays")
+SERVER_FACTS = ("interference", "links", "delays", "fragmentation_target")
 """Facts of a `Cluster` that have an effect on jobs of some kinds only."""
 
 

@@ -1,22 +1,27 @@
-"""Facts of servers that a world names by file: availability, interference, slow links, delays of chunks."""
+"""Facts of servers that a world names by file, such as availability, interference and slow links."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
 
 from pydantic import Field, ValidationError
 
+from ray_sim.engine.kinds.rigid.jobs import FRAGMENTATION_TARGET
 from ray_sim.engine.world_parameters import WORLD_PARAMETERS
 from ray_sim.experiments.inputs.cluster_file import MAX_PROBLEMS, csv_rows
 from ray_sim.experiments.inputs.interference_file import load_interference
 from ray_sim.experiments.inputs.server_changes import read_availability, read_links, refusal
+from ray_sim.kernels.core.devices import DEVICE
+from ray_sim.kernels.core.fragmentation import TypicalTask
 from ray_sim.model.cluster import ChunkDelay, Cluster
+from ray_sim.model.errors import InvalidClusterError
 from ray_sim.model.parameters import MAX_FACTOR, Parameter
 from ray_sim.model.units import MAX_TIME_S
 from workloads.documents import Entry, dotted_problems
-from workloads.sources import Source
+from workloads.sources import Source, is_url
 
 _Value = TypeVar("_Value")
 
@@ -28,6 +33,7 @@ class ServerFiles(NamedTuple):
     interference: str | None = None
     links: str | None = None
     delays: str | None = None
+    fragmentation_target: str | None = None
 
 
 FILES = (
@@ -61,17 +67,26 @@ FILES = (
         "CSV file of delays of chunks by pair: model (of the job), server_class, upload_s, processing_factor",
         source="docs/models/a_online.md#our-choices, C9",
     ),
+    replace(
+        FRAGMENTATION_TARGET.parameter,
+        kind="text",
+        meaning=f"{FRAGMENTATION_TARGET.parameter.meaning}; or a CSV file of them: cpu_milli, gpu_milli, "
+        "num_gpu, gpu_types, share",
+        choices=(),
+    ),
 )
 """World parameters that are read from files before the engine sees them."""
 
-WORLD = (*WORLD_PARAMETERS, *FILES)
+WORLD = (*(each for each in WORLD_PARAMETERS if each.name not in ServerFiles._fields), *FILES)
 """World parameters of a scenario: the engine's, and those of `FILES`."""
 
 
 def split_world(world: Mapping[str, _Value]) -> tuple[dict[str, _Value], ServerFiles]:
     """Split world parameters into the engine's and the files that it names."""
-    rest = {name: value for name, value in world.items() if name not in ServerFiles._fields}
-    named = {name: world.get(name) for name in ServerFiles._fields}
+    words = FRAGMENTATION_TARGET.parameter.choices
+    of_engine = {"fragmentation_target"} if world.get("fragmentation_target") in words else set()
+    rest = {name: value for name, value in world.items() if name not in {*ServerFiles._fields} - of_engine}
+    named = {name: None if name in of_engine else world.get(name) for name in ServerFiles._fields}
     return rest, ServerFiles(**{name: None if path is None else str(path) for name, path in named.items()})
 
 
@@ -83,7 +98,13 @@ def with_server_files(cluster: Cluster, files: ServerFiles) -> Cluster:
         cluster = replace(cluster, interference=load_interference(files.interference))
     if files.links is not None:
         cluster = replace(cluster, links=read_links(files.links, cluster))
-    return cluster if files.delays is None else replace(cluster, delays=read_delays(files.delays))
+    if files.delays is not None:
+        cluster = replace(cluster, delays=read_delays(files.delays))
+    if files.fragmentation_target is not None:
+        cluster = replace(
+            cluster, fragmentation_target=read_typical_tasks(files.fragmentation_target, cluster)
+        )
+    return cluster
 
 
 class _Line(Entry):
@@ -112,3 +133,49 @@ def read_delays(path: Source) -> tuple[ChunkDelay, ...]:
     if problems:
         raise refusal(problems, path, MAX_PROBLEMS)
     return tuple(found[pair] for pair in sorted(found))
+
+
+class _Typical(Entry):
+    cpu_milli: Annotated[int, Field(ge=0)]
+    gpu_milli: Annotated[int, Field(ge=0, le=DEVICE)]
+    num_gpu: Annotated[int, Field(ge=0)]
+    gpu_types: str = ""
+    share: Annotated[float, Field(gt=0, le=1)]
+
+
+def read_typical_tasks(path: Source, cluster: Cluster) -> tuple[TypicalTask, ...]:
+    """Read a CSV file, by path or URL, whose lines are typical tasks, in the order in which they are summed.
+
+    ``gpu_milli`` is of each GPU, ``share`` that of all tasks; shares may sum to less than 1.
+    """
+    if not is_url(path) and not Path(path).exists():
+        raise InvalidClusterError(
+            f"fragmentation_target: expected trace, arrived or a CSV file, found {path}, which is no file"
+        )
+    types = sorted({kind for kind in cluster.gpu_type if kind})
+    found: dict[tuple[int, int, int, str], TypicalTask] = {}
+    problems: list[str] = []
+    for where, cells in csv_rows(path, _Typical, ("cpu_milli", "gpu_milli", "num_gpu", "share"), problems):
+        try:
+            task = TypicalTask(*_Typical.model_validate_strings(cells).model_dump().values())
+        except ValidationError as failure:
+            problems += dotted_problems(failure, _Typical.model_fields, where)
+            continue
+        if (task.gpu > 0) != (task.gpus > 0):
+            problems.append(
+                f"{where}gpu_milli is {task.gpu} and num_gpu {task.gpus}: expected both above 0 or both 0"
+            )
+        if task.types and not set(types) & set(task.types.split("|")):
+            problems.append(
+                f"{where}gpu_types: no server is of {task.types}; types: {', '.join(types) or 'none'}"
+            )
+        if task[:4] in found:
+            problems.append(f"{where}the same demand has a line already")
+        found[task[:4]] = task
+    if not found and not problems:
+        problems.append("has no typical task; add lines, or set fragmentation_target=trace")
+    if (total := sum(task.share for task in found.values())) > 1 + 1e-6:
+        problems.append(f"shares sum to {total:g}; expected at most 1")
+    if problems:
+        raise refusal(problems, path, MAX_PROBLEMS)
+    return tuple(found.values())

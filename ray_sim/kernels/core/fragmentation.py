@@ -8,13 +8,13 @@ CPU is in milli-cores, GPU in thousandths of a device.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import F64, I64
-from ray_sim.kernels.core.queue_arrays import Target
+from ray_sim.kernels.core.queue_arrays import Arrivals, Target
 
 COVERED_PERCENT = 95
 """Share of the tasks that the target covers, at least."""
@@ -26,8 +26,7 @@ FRAGMENT_CLASSES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TypicalTask:
+class TypicalTask(NamedTuple):
     """Tasks with one demand and one list of GPU types, and their share of all that the target covers."""
 
     cpu: int
@@ -66,7 +65,48 @@ def new_target(tasks: Sequence[TypicalTask], server_types: Sequence[str | None])
         gpus=np.array([task.gpus for task in tasks], dtype=np.int64),
         share=np.array([task.share for task in tasks], dtype=np.float64),
         accepts=np.array(accepts, dtype=np.bool_).reshape(len(tasks), len(server_types)),
+        order=np.arange(len(tasks)),
+        size=np.array([len(tasks)]),
     )
+
+
+@kernel
+def _count(target: Target, arrivals: Arrivals, job: int) -> None:
+    """Count the tasks of a job that comes, and keep the order: by count, then by number; O(G)."""
+    order, counts, mine = target.order, arrivals.counts, arrivals.group[job]
+    counts[mine] += arrivals.tasks[job]
+    i = 0
+    while order[i] != mine:
+        i += 1
+    while i > 0 and (
+        counts[order[i - 1]] < counts[mine] or (counts[order[i - 1]] == counts[mine] and order[i - 1] > mine)
+    ):
+        order[i] = order[i - 1]
+        i -= 1
+    order[i] = mine
+
+
+@kernel
+def note_arrivals(target: Target, arrivals: Arrivals, submit: I64, now: int) -> bool:
+    """Set the target to the typical tasks, see `typical_tasks`, of the jobs that have come; whether any came.
+
+    ``submit`` is (J,) times, sorted. A target that is given stays. O(G) for each job since the last call.
+    """
+    come = arrivals.come[0]
+    while come < len(arrivals.group) and submit[come] <= now:
+        _count(target, arrivals, come)
+        come += 1
+    if come == arrivals.come[0]:
+        return False
+    arrivals.come[0] = come
+    total, covered, taken = arrivals.counts.sum(), 0, 0
+    while covered * 100 < total * COVERED_PERCENT:
+        covered += arrivals.counts[target.order[taken]]
+        taken += 1
+    target.size[0] = taken
+    for g in target.order[:taken]:
+        target.share[g] = (arrivals.counts[g] / total) / (covered / total)
+    return True
 
 
 @kernel
@@ -93,7 +133,7 @@ def fragments(target: Target, cpu: int, device: I64, kind: int, classes: F64) ->
     for d in range(len(device)):
         free += device[d]
     classes[:] = 0.0
-    for g in range(len(target.cpu)):
+    for g in target.order[: target.size[0]]:
         has_cpu, gpu = cpu >= target.cpu[g], target.gpu[g]
         if gpu == 0:
             classes[XL_SATISFIED if has_cpu else XR_LACK_CPU] += target.share[g] * free

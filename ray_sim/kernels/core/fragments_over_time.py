@@ -24,7 +24,7 @@ from ray_sim.kernels.core.arrays import (
     WorldArrays,
 )
 from ray_sim.kernels.core.devices import add_devices
-from ray_sim.kernels.core.fragmentation import fragments
+from ray_sim.kernels.core.fragmentation import fragments, note_arrivals
 from ray_sim.kernels.core.queue_arrays import Scores
 from ray_sim.kernels.core.scored_placement import show_free
 
@@ -102,6 +102,8 @@ def fragments_over_time(
         while e < record.size[0] and record.time[e] <= record.line_time[i]:
             _apply(arrays, record, replica, e)
             e += 1
+        if note_arrivals(scoring.target, scoring.arrivals, arrays.submit, record.line_time[i]):
+            replica.changed[:] = True
         for s in range(len(replica.there)):
             if not replica.changed[s]:
                 continue

@@ -71,6 +71,23 @@ class Target(NamedTuple):
     """(G,) each."""
     accepts: Bool
     """(G, T) whether the task runs on servers of a type."""
+    order: I64
+    """(G,) numbers of the tasks in the order in which fragments are summed."""
+    size: I64
+    """(1,) how many of these there are."""
+
+
+class Arrivals(NamedTuple):
+    """Counts of which a target follows from the jobs that have come; of a target that is given, no jobs."""
+
+    group: I64
+    """(J,) number of the job's demand, a task of the target; larger demands have smaller numbers."""
+    tasks: I64
+    """(J,)."""
+    counts: I64
+    """(G,) tasks that have come; `Target.order` sorts by it, the most frequent first."""
+    come: I64
+    """(1,) jobs counted so far."""
 
 
 class Scoring(NamedTuple):
@@ -85,7 +102,11 @@ class Scoring(NamedTuple):
     kind: I64
     """(S,) type of a server, a column of the target's ``accepts``."""
     target: Target
+    arrivals: Arrivals
 
+
+NO_ARRIVALS = Arrivals(*(np.zeros(n, np.int64) for n in (0, 0, 0, 1)))
+"""What stands for `Arrivals` where the target is given."""
 
 NO_SCORING = Scoring(
     column=np.full(2, -1),
@@ -98,7 +119,10 @@ NO_SCORING = Scoring(
         gpus=np.zeros(0, np.int64),
         share=np.zeros(0),
         accepts=np.zeros((0, 0), np.bool_),
+        order=np.zeros(0, np.int64),
+        size=np.zeros(1, np.int64),
     ),
+    arrivals=NO_ARRIVALS,
 )
 """What stands for a `Scoring` under placement rules that give servers no score: arrays without entries."""
 

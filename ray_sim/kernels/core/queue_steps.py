@@ -53,11 +53,13 @@ def push_jobs(books: QueueBooks, jobs: I64, keys: I64) -> tuple[int, int]:
 
 
 @kernel
-def serve_queue(books: QueueBooks, rule: int, backfill: bool, reject: bool, pool: Pool, running: I64) -> int:
+def serve_queue(
+    books: QueueBooks, rule: int, now: int, backfill: bool, reject: bool, pool: Pool, running: I64
+) -> int:
     """Start waiting jobs of every partition in which something has happened, see `serve_waiting`.
 
-    ``running`` are the jobs that run, for rules that score servers. Returns how many jobs found no room;
-    `Serving.refused` has them, sorted.
+    ``now`` and ``running``, the jobs that run, are for rules that score servers. Returns how many jobs found
+    no room; `Serving.refused` has them, sorted.
     """
     serving = books.serving
     serving.changes.size[0] = 0
@@ -65,7 +67,7 @@ def serve_queue(books: QueueBooks, rule: int, backfill: bool, reject: bool, pool
     for p in range(len(books.to_serve)):
         if books.to_serve[p]:
             copy_matrix(pool.free, serving.idle)
-            begin_scores(rule, serving.arrays, pool, running, len(running), serving.scratch.scores)
+            begin_scores(rule, now, serving.arrays, pool, running, len(running), serving.scratch.scores)
             serve_waiting(p, rule, backfill, reject, True, serving, serving.idle, pool.there)
             books.to_serve[p] = False
     order_changes(serving.changes)

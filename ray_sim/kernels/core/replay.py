@@ -149,7 +149,7 @@ def _serve_partition(p: int, now: int, order: Order, engine: Engine) -> None:
     """Dispatch a partition: append its changes, and leave `pool.free` unchanged."""
     pool, serving, freed = engine.books.pool, engine.serving, engine.freed[p]
     heap, n_running = engine.books.calendar.heap, engine.books.calendar.size[0]
-    begin_scores(order.placement, serving.arrays, pool, heap, n_running, serving.scratch.scores)
+    begin_scores(order.placement, now, serving.arrays, pool, heap, n_running, serving.scratch.scores)
     if order.preemptive:
         lo, n, due_of_key_0 = engine.run_ptr[p], engine.run_size[p], now if order.kind == REMAINING else 0
         serve_all(

@@ -9,9 +9,17 @@ from __future__ import annotations
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import I64, Bool, Pool, WorldArrays
 from ray_sim.kernels.core.devices import DEVICE
+from ray_sim.kernels.core.fragmentation import note_arrivals
 from ray_sim.kernels.core.queue_arrays import Scores, Scratch
 from ray_sim.kernels.core.room import task_room
-from ray_sim.kernels.core.server_scores import GPU_CLUSTERING, Ask, choose_device, choose_server, take_devices
+from ray_sim.kernels.core.server_scores import (
+    FGD,
+    GPU_CLUSTERING,
+    Ask,
+    choose_device,
+    choose_server,
+    take_devices,
+)
 from ray_sim.kernels.planning.random_bits import substate
 
 CPU_COLUMN, GPU_COLUMN = range(2)
@@ -151,12 +159,16 @@ def _add_tags(rule: int, arrays: WorldArrays, pool: Pool, job: int, sign: int, s
 
 @kernel
 def begin_scores(
-    rule: int, arrays: WorldArrays, pool: Pool, running: I64, n_running: int, scores: Scores | None
+    rule: int, now: int, arrays: WorldArrays, pool: Pool, running: I64, n_running: int, scores: Scores | None
 ) -> None:
-    """Begin a dispatch: count the tasks of the first ``n_running`` jobs by tag, if the rule heeds them.
+    """Begin a dispatch: count arrivals for the target, and the first ``n_running`` jobs' tasks by tag.
 
-    O(rows).
+    Each if the rule heeds them. O(rows), and O(S) where jobs have come.
     """
+    if scores is not None and rule == FGD:
+        scoring = scores.scoring
+        if note_arrivals(scoring.target, scoring.arrivals, arrays.submit, now):
+            scores.book.seen[:, 0] = -1  # another target: no score holds
     if scores is not None and rule == GPU_CLUSTERING:
         scores.book.tags[:] = 0
         for job in running[:n_running]:

@@ -21,7 +21,7 @@ Parameters = Mapping[str, F32]
 """Arrays of a network: ``NAME.weight``, (inputs, outputs), and ``NAME.bias``, (outputs,), of each layer."""
 
 STATE = ("type", "demands", "workers", "ps", "free", "placement")
-"""Entries of an observation of `ray_sim/Placement-v0` that the networks see: x, r, w, p, v, d."""
+"""Entries of an observation of `ray_sim/Placement-v1` that the networks see: x, r, w, p, v, d."""
 
 ROLES = 2
 """Workers and parameter servers."""

@@ -53,7 +53,7 @@ def test_a_strict_queue_stops_at_the_job_that_does_not_fit_and_backfilling_passe
         books = books_of(arrays)
         assert push_jobs(handle(books), ints([0, 1, 2]), ints([5, 6, 4])) == (-1, 0)
         pool = new_pool(3, 0, arrays, all_there(arrays))
-        serve_queue(handle(books), POOLED, backfill, False, pool, ints([]))
+        serve_queue(handle(books), POOLED, 0, backfill, False, pool, ints([]))
         assert started(books) == jobs
         assert pool.free.tolist() == [[4], [1]]  # the free quanta are read only
         assert books.serving.queue.size.sum() == 3 - len(jobs)
@@ -115,7 +115,7 @@ def test_the_jobs_that_start_are_those_of_a_loop_over_a_sorted_list(seed: int) -
             mine = [(key, job) for key, job in waiting if arrays.job_part[job] == p]
             expected |= naive(arrays, mine, free, backfill)
         pool = new_pool(n_jobs, 0, arrays._replace(empty=free), all_there(arrays))
-        serve_queue(steps, POOLED, backfill, False, pool, ints([]))
+        serve_queue(steps, POOLED, 0, backfill, False, pool, ints([]))
         assert started(books) == expected
         assert list(started(books)) == sorted(expected)
         waiting = {(key, job) for key, job in waiting if job not in expected}

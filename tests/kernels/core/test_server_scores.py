@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from ray_sim.kernels.core.fragmentation import TypicalTask, fragments, new_target
-from ray_sim.kernels.core.queue_arrays import Scoring, new_score_book
+from ray_sim.kernels.core.queue_arrays import NO_ARRIVALS, Scoring, new_score_book
 from ray_sim.kernels.core.server_scores import (
     FGD,
     SCORED_RULES,
@@ -42,6 +42,7 @@ class Kernels:
             gpus=np.array([len(each.device) for each in servers]),
             kind=np.array([kinds.index(each.kind) for each in servers]),
             target=new_target(tasks, kinds),
+            arrivals=NO_ARRIVALS,
         )
         self.book = book = new_score_book(self.scoring, columns=3)
         book.cpu[:] = [each.cpu for each in servers]
@@ -144,7 +145,7 @@ def test_gpu_packing_scores_are_those_of_the_authors_unit_tests(shared_data: Pat
 @pytest.mark.parametrize("rule", [rule for rule in SCORED_RULES if rule != "random"])
 def test_kernels_place_as_plain_python_does(rule: str) -> None:
     rejected = placed = 0
-    for seed in range(instances(300)):
+    for seed in range(instances(300, 300)):
         servers, tasks = random_world(seed)
         typical = naive_scores.typical_tasks(tasks)
         most = max(each.cpu for each in servers), 1000 * max(1, *(len(each.device) for each in servers))

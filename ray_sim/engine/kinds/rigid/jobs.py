@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.certificates.utility import certify_utility
 from ray_sim.engine.gpu_shares import GPU_SHARES
-from ray_sim.engine.kinds.base import BOUND_CELLS, GANGS, JobKind
+from ray_sim.engine.kinds.base import BOUND_CELLS, GANGS, JobKind, KindParameter
 from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.kinds.pools import LeastUse, family_limits, pooled_limits
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.world import World
+from ray_sim.model.parameters import Parameter
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
@@ -23,6 +24,22 @@ if TYPE_CHECKING:
     from ray_sim.model.streams import Streams
 
 
+FRAGMENTATION_TARGET = KindParameter(
+    Parameter(
+        "fragmentation_target",
+        "choice",
+        "trace",
+        "typical tasks, to which GPUs that they cannot use are fragments. trace: of the whole workload; "
+        "arrived: of the jobs that have come",
+        choices=("trace", "arrived"),
+        source="docs/engine.md#scores-of-servers",
+    ),
+    # With two roles a job may find a place under one target, and none under that of fewer arrivals.
+    "is about the typical tasks of rigid jobs",
+)
+"""Scenarios may name a file instead."""
+
+
 class RigidJobs(JobKind):
     """Gangs that run at the speed of their slowest server."""
 
@@ -30,7 +47,8 @@ class RigidJobs(JobKind):
     jobs = "rigid"
     accepts = frozenset({GANGS})
     summary = "a job runs for its duration while all its tasks are placed"
-    parameters = (BOUND_CELLS, GPU_SHARES)
+    parameters = (BOUND_CELLS, GPU_SHARES, FRAGMENTATION_TARGET)
+    heeds = frozenset({"fragmentation_target"})
     devices = True
 
     def facts(self, setting: WorldSetting) -> RigidFacts:
