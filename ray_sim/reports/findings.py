@@ -145,7 +145,8 @@ _MET = 1e-6
 
 def bound_text(policy: str, bound_s: float, gap: float) -> str:
     """Sentence on the bound of a policy's mean completion time and on its gap to it."""
-    first = f"No schedule of the jobs that {policy} completed has a mean completion time below {duration(bound_s)}"
+    jobs = f"the jobs that {policy} completed"
+    first = f"No schedule of {jobs} has a mean completion time below {duration(bound_s)}"
     if gap < _MET:
         return f"{first}, which {policy} reaches: no policy can be faster."
     return (
