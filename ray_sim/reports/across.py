@@ -148,17 +148,17 @@ def line_curves(lines: Lines, scale: Scale, metric: str) -> Curves:
 
 def axis_chart(caption: str, curves: Curves) -> Chart:
     """Means over an axis of numbers with their 95 % intervals, a line for each series."""
-    series = []
+    series: list[dict[str, object]] = []
     for name in curves.series:
         points = [point for point in curves.points if point.series == name]
         ends = [point.interval for point in points]
-        line: dict[str, object] = {
+        line = {
             "name": shown(name),
             "x": [point.x for point in points],
             "y": [point.mean for point in points],
         }
-        line |= {"low": [each and each.low for each in ends], "high": [each and each.high for each in ends]}
-        series.append(line)
+        low, high = [each and each.low for each in ends], [each and each.high for each in ends]
+        series.append({**line, "low": low, "high": high})
     titles = {"x_title": curves.x.title, "y_title": curves.y.title}
     data = {**STEPS, "x": "number", "points": True, "shared": True, "series": series, **titles}
     return Chart(caption, data)
@@ -183,25 +183,23 @@ def axis_section(rows: Sequence[RunRow], scale: Scale, metrics: Iterable[str]) -
         lines = axis_lines(rows, scale, metric)
         for place in dict.fromkeys(place for place, _ in lines):
             here = {key: line for key, line in lines.items() if key[0] == place}
-            curves = line_curves(here, scale, metric)
-            caption = ", ".join(filter(None, [metric, place_title(place)]))
+            curves, caption = (
+                line_curves(here, scale, metric),
+                ", ".join(filter(None, [metric, place_title(place)])),
+            )
             if scale.numeric:
                 charts.append(axis_chart(caption, curves))
             else:
-                svg = curves_svg(curves, f"across-{scale.across}-{len(pictures)}")
-                pictures.append(Picture(svg, caption))
+                pictures.append(
+                    Picture(curves_svg(curves, f"across-{scale.across}-{len(pictures)}"), caption)
+                )
         for (place, policy), line in lines.items():
             heading = ", ".join(filter(None, [policy, place_title(place), scale.across]))
             tables.append(verdict_table(line, heading, is_best=False))
             notes += line.comparison.notes if line.comparison else ()
     text = tuple(f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(notes))
-    if not (found := tuple(filter(None, tables))):
+    found = tuple(filter(None, tables))
+    if not found:
         return None
-    return Section(
-        f"Across {scale.across}",
-        text=text,
-        tables=found,
-        pictures=tuple(pictures),
-        pictures_first=True,
-        charts=tuple(charts),
-    )
+    drawn, title = tuple(pictures), f"Across {scale.across}"
+    return Section(title, text=text, tables=found, pictures=drawn, pictures_first=True, charts=tuple(charts))
