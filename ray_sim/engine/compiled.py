@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.job_queue import NO_ROOM, placement_state
+from ray_sim.engine.job_queue import NO_ROOM
 from ray_sim.engine.kinds.run import KindOutcome
 from ray_sim.engine.policy_calls import order_of
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome
-from ray_sim.engine.scoring import scoring_of
+from ray_sim.engine.scoring import placement_state, scoring_of
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import KEEP_ALL, NEVER, REJECTED, Books, new_calendar, new_ledger, new_pool
 from ray_sim.kernels.core.placement import QUEUE_RULES

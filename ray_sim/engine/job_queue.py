@@ -10,7 +10,7 @@ import numpy as np
 from ray_sim.engine.decision import NO_JOBS, Decision, QueueLevels
 from ray_sim.engine.order import never_fits
 from ray_sim.engine.read_only import read_only
-from ray_sim.engine.scoring import scoring_of
+from ray_sim.engine.scoring import placement_state, scoring_of
 from ray_sim.engine.states import State, check_heaps, copies, joined, overwrite, same, section
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import Changes
@@ -55,12 +55,6 @@ def whole_keys(what: str, keys: IntArray, jobs: int) -> IntArray:
 
 NO_ROOM = "no_room"
 """Reason of jobs that are rejected because they find no room when they come."""
-
-
-def placement_state(streams: Streams | None) -> np.uint64:
-    """State of the random numbers of placement; without streams that of seed 0."""
-    state: np.uint64 = (streams or Streams(0)).states("placement", np.zeros(1, dtype=np.int64))[0]
-    return state
 
 
 class JobQueue:

@@ -13,13 +13,13 @@ import numpy as np
 import polars as pl
 
 from ray_sim.certificates.jct import JctLimits, NoJctLimits, certify_jct
+from ray_sim.engine.gpu_time import preempted, wasted_gpu_h, wasted_gpu_s
 from ray_sim.engine.injectors import fault_warnings
 from ray_sim.engine.kinds.run import KindOutcome
 from ray_sim.engine.order import order_warnings
 from ray_sim.engine.scoring import packing_columns
 from ray_sim.engine.stops import StopLog
 from ray_sim.engine.team_table import team_table
-from ray_sim.engine.waste import preempted, wasted_gpu_h, wasted_gpu_s
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     COMPLETED,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from ray_sim.engine.holdings import Holdings, holdings_of
-from ray_sim.engine.waste import wasted_gpu_h
+from ray_sim.engine.gpu_time import Holdings, holdings_of, wasted_gpu_h
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import NEVER
 from ray_sim.kernels.core.devices import GPU

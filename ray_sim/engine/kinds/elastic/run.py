@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.decision import NO_JOBS, NO_WAKE, Decision, Wake
-from ray_sim.engine.holdings import holdings_of
+from ray_sim.engine.gpu_time import holdings_of
 from ray_sim.engine.kinds.elastic.colocation import RunColocation
 from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
 from ray_sim.engine.kinds.elastic.estimate_errors import SPEED, WORK_LEFT, EstimateErrors, check_estimates
