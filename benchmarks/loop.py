@@ -21,6 +21,7 @@ from ray_sim.experiments.inputs.interference_file import load_interference
 from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.result import RunResult
+from ray_sim.policies.registry import create_policy
 from workloads.job_table import frame_to_table
 from workloads.store import load_workload
 from workloads.synthetic.synth import synth
@@ -80,6 +81,12 @@ def test_a_policy_that_changes_nothing(week: World, figures: Figures) -> None:
 def test_a_queue_policy_of_twenty_lines(week: World, figures: Figures) -> None:
     cpu_s = figures.median_s(lambda: run_world(week, ShortestFirst(), loop="general"), 3)
     figures.add("own.jobs_per_cpu_s", len(week.table) / cpu_s, "jobs/s", "larger", OWN_BUDGET)
+
+
+def test_queues_by_a_history(week: World, tmp_path: Path, figures: Figures) -> None:
+    policy = create_policy("gittins", {"placement": "pooled", "history": str(tmp_path / "week.parquet")})
+    cpu_s = figures.median_s(lambda: run_world(week, policy), 1)
+    figures.add("gittins.jobs_per_cpu_s", len(week.table) / cpu_s, "jobs/s", "larger")
 
 
 def test_a_priority(week: World, figures: Figures) -> None:

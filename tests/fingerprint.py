@@ -37,7 +37,8 @@ from ray_sim.engine.states import State
 from ray_sim.engine.world import World
 from ray_sim.model.errors import RunStoppedError
 from ray_sim.model.result import RunResult
-from ray_sim.policies.registry import create_policy, describe_policy, policy_infos
+from ray_sim.policies.registry import describe_policy, policy_infos
+from tests.required import new_policy
 from tests.worlds import fingerprint
 
 GOLDEN = Path(__file__).parent / "golden" / "fingerprint.json"
@@ -85,6 +86,7 @@ WORLDS: Mapping[str, Mapping[str, NewWorld]] = {
 
 OTHER_NUMBERS: Mapping[str, tuple[Mapping[str, object], ...]] = {
     "las": ({"limits_gpu_s": [60.0, 600.0]}, {"knob": 2.0}),
+    "gittins": ({"limits_gpu_s": [60.0, 600.0]},),
     "batch": (
         {"order": "priority", "preempt": "lower_or_newer", "default_limit_s": 300.0, "reserve": 8},
         {"order": "priority", "preempt": "lower", "default_limit_s": 300.0, "grace_s": 60.0},
@@ -136,7 +138,7 @@ class Case:
 
     def new_policy(self) -> Policy:
         """An instance for one run."""
-        return create_policy(self.policy, self.params)
+        return new_policy(self.policy, self.params)
 
 
 @cache
@@ -148,7 +150,7 @@ def world_of(kind: str, name: str) -> World:
 def cases() -> Iterator[Case]:
     """Every policy in every world of its kinds, and with every other choice in one of them."""
     for info in policy_infos():
-        kinds = _kinds(create_policy(info.name))
+        kinds = _kinds(new_policy(info.name))
         for kind in kinds:
             yield from (Case(info.name, {}, kind, world) for world in WORLDS[kind])
         for params in _settings(info.name):

@@ -19,12 +19,12 @@ PRODUCT = ("ray_sim", "workloads", "cluster_specs", "jobs", "benchmarks")
 SHORT = 40
 
 BUDGETS = {
-    "lines of Python": 89_250,
-    "files of Python": 588,
-    f"files under {SHORT} lines": 76,
+    "lines of Python": 93_300,
+    "files of Python": 610,
+    f"files under {SHORT} lines": 77,
     "modules in the longest import chain": 26,
-    "lines of tests": 74_300,
-    "words of docs outside decisions": 95_200,
+    "lines of tests": 76_700,
+    "words of docs outside decisions": 98_900,
 }
 
 

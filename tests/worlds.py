@@ -18,7 +18,7 @@ from ray_sim.model.cluster import Availability, Cluster, ServerKind
 from ray_sim.model.job import JobTable
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import capacity_quanta
-from ray_sim.policies.registry import create_policy
+from tests.required import new_policy
 from workloads.job_table import frame_to_table
 from workloads.schema import with_all_columns
 
@@ -128,7 +128,7 @@ def replay(
     world: World, policy: str | Policy, *, loop: Loop = "auto", sites: int = 1, **params: object
 ) -> RunResult:
     """Run a policy, given by name and parameters or as an instance; several sites are simulated."""
-    chosen = create_policy(policy, params) if isinstance(policy, str) else policy
+    chosen = new_policy(policy, params) if isinstance(policy, str) else policy
     left_out = sites > 1 and not world.facts.part.reports
     return run_world(world, chosen, loop="general" if left_out else loop, sites=sites)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from typing import TypedDict
 
 import numpy as np
 import polars as pl
 
+from ray_sim.kernels.core.arrays import FAILED, KILLED
 from ray_sim.model.job import (
     CHUNK_MEMORY,
+    AttemptLog,
     BlockProfile,
     ChunkProfile,
     Exchange,
@@ -22,9 +25,10 @@ from ray_sim.model.job import (
 )
 from ray_sim.model.outlook import parse_outlooks
 from ray_sim.model.parameter_blocks import parse_blocks
-from ray_sim.model.units import FloatArray, IntArray, demand_quanta, seconds_to_us
+from ray_sim.model.units import NEVER_US, FloatArray, IntArray, demand_quanta, seconds_to_us
 from ray_sim.model.value_function import parse_value
-from workloads.schema import BY_NAME, EXCHANGES, SCHEMA, SORT_KEY, gang_tasks
+from workloads.schema import BY_NAME, EXCHANGES, SCHEMA, SORT_KEY, gang_tasks, parse_attempts
+from workloads.status import Ending, endings
 
 CHUNK = tuple(field.name for field in fields(ChunkProfile) if field.name not in CHUNK_MEMORY)
 UTILITY = tuple(field.name for field in fields(UtilityProfile))
@@ -61,7 +65,6 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
     vc_names, vc = _numbered(ordered["vc"])
     blocks, block_row = _numbered(ordered["blocks"])
     priority, gaps = _or_none(ordered["priority"]), _all_gaps(ordered)
-    limit = _or_none(ordered["time_limit_s"])
     return JobTable(
         job_id=ordered["job_id"],
         submit_us=submit_us - origin_us,
@@ -74,9 +77,9 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
         vc_names=vc_names,
         user=_or_none(ordered["user"]),
         priority=None if priority is None else priority.fill_null(0).to_numpy(writable=True),
-        time_limit_us=None if limit is None else seconds_to_us(limit.fill_null(-1e-6).to_numpy()),
         model=_or_none(ordered["model"]),
         gpu_types=_or_none(ordered["gpu_types"]),
+        **_operation(ordered),
         group=_or_none(ordered["group_id"]),
         trace_order=ordered["trace_order"].to_numpy(writable=True),
         origin_us=origin_us,
@@ -95,6 +98,47 @@ def _in_order(frame: pl.DataFrame) -> pl.DataFrame:
     """Jobs sorted by `SORT_KEY`; those of a file are, and to copy them would take as much memory again."""
     order = frame.select(pl.arg_sort_by(*SORT_KEY, maintain_order=True)).to_series()
     return frame if order.is_sorted() else frame[order]
+
+
+class _Operation(TypedDict):
+    """Fields of `JobTable` that say how jobs fail and end."""
+
+    time_limit_us: IntArray | None
+    attempt_log: AttemptLog | None
+    endings: IntArray | None
+    killed_us: IntArray | None
+
+
+def _operation(frame: pl.DataFrame) -> _Operation:
+    limit, logs = _or_none(frame["time_limit_s"]), _or_none(frame["attempt_log"])
+    codes = {Ending.FAILED: FAILED, Ending.KILLED: KILLED}
+    ended = frame.select(
+        ending=endings(pl.col("status")).replace_strict(codes, default=0, return_dtype=pl.Int64),
+        wall=pl.col("wait_s") + pl.col("span_s"),
+    )
+    ending = ended["ending"].to_numpy(writable=True)
+    wall = pl.select(pl.when(ended["ending"] == KILLED).then(ended["wall"])).to_series()
+    return _Operation(
+        time_limit_us=None if limit is None else _us_or_never(limit),
+        attempt_log=None if logs is None else _attempt_log(logs),
+        endings=ending if ending.any() else None,
+        killed_us=None if wall.null_count() == len(wall) else _us_or_never(wall),
+    )
+
+
+def _us_or_never(seconds: pl.Series) -> IntArray:
+    """Microseconds, `NEVER_US` for null."""
+    us: IntArray = np.full(len(seconds), NEVER_US)
+    known = seconds.is_not_null().to_numpy()
+    us[known] = seconds_to_us(seconds.drop_nulls().to_numpy())
+    return us
+
+
+def _attempt_log(logs: pl.Series) -> AttemptLog:
+    attempts = [parse_attempts(text) if text is not None else () for text in logs]
+    ptr = np.cumsum([0, *map(len, attempts)])
+    lengths = np.array([length for each in attempts for length, _ in each], dtype=np.float64)
+    return AttemptLog(ptr, seconds_to_us(lengths), tuple(word for each in attempts for _, word in each))
 
 
 def _demand(frame: pl.DataFrame, tasks: IntArray, resource: str) -> IntArray:

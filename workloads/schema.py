@@ -320,11 +320,11 @@ OPERATION_COLUMNS: tuple[Column, ...] = _of_layer(
         "empty ones count for nothing.",
         "any",
     ),
-    _seconds("time_limit_s", "Run time after which the cluster ends the job; not simulated yet.", "no limit"),
+    _seconds("time_limit_s", "Run time after which the cluster ends the job, see -w limits.", "no limit"),
     _text(
         "attempt_log",
-        "Run times of the attempts in turn, each with the reason of its end, such as 3600:oom 600 7200; not "
-        "simulated yet.",
+        "Run times of the attempts in turn, each with the reason of its end, such as 3600:oom 600 7200; see "
+        "-w attempts.",
         "unknown",
         TextForm(ATTEMPTS_FORM, parse_attempts),
     ),

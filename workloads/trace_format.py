@@ -44,6 +44,8 @@ class RunTime(StrEnum):
     """Time from the first start to the last end."""
     SUM = "sum"
     """Sum of all attempts, without the gaps between them."""
+    LOG = "log"
+    """The sum, and the length of each attempt in `attempt_log`."""
     ATTEMPTS = "attempts"
     """Each attempt is a row of its own."""
 

@@ -43,6 +43,7 @@ from ray_sim.cli.run import run
 from ray_sim.cli.server_changes import failures, links
 from ray_sim.cli.sweep import sweep
 from ray_sim.cli.synth import synth
+from ray_sim.cli.teams import teams
 from ray_sim.cli.train import train
 from ray_sim.interruption import interruptible
 from ray_sim.model.errors import InvalidInputError, RaySimError
@@ -65,7 +66,7 @@ def _common(
 
 
 GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Everyday commands": (convert, info, run, sweep, compare, report, explain, plan),
+    "Everyday commands": (convert, info, run, sweep, compare, report, explain, teams, plan),
     "Inputs": (synth, enrich, failures, links, interference, clusters, formats, worlds, policies),
     "Papers and development": (arena, reproduce, train, packing, log, diff, new_policy, check_policy, bench),
 }

@@ -54,7 +54,7 @@ def convert(
     ] = False,
     run_time: Annotated[
         str | None,
-        Option(metavar="RULE", help="Run time of a job started more than once: span, sum or attempts."),
+        Option(metavar="RULE", help="Run time of a job started more than once: span, sum, log or attempts."),
     ] = None,
     rows: Annotated[str, Option(metavar="KIND", help="Rows for jobs with many tasks: task or job.")] = "task",
     censored: Annotated[

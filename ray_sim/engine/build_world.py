@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from ray_sim.engine.injectors import injectors_of
 from ray_sim.engine.kinds.base import SERVER_FACTS, JobKind
 from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.kinds.registry import JOB_KINDS
 from ray_sim.engine.limits import check_jobs, check_servers
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
-from ray_sim.engine.world_parameters import check_heeded, kind_of, world_parameters
-from ray_sim.kernels.core.arrays import Outages
+from ray_sim.engine.world_parameters import PREEMPTION, check_heeded, kind_of, world_parameters
+from ray_sim.kernels.core.arrays import KEEP_ALL, Outages
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable
@@ -73,7 +74,18 @@ def build_world(
         slot_us=slot_us,
         fragmentation_target=values.get("fragmentation_target", "trace"),
         params=dict(params or {}),
+        preemption=_preemption(values["preemption"], kind),
+        injectors=injectors_of(values, table, kind),
+        retries=int(str(values["retries"])),
+        endings=None if values["endings"] == "ignore" else table.endings,
     )
+
+
+def _preemption(value: Value, kind: JobKind) -> int:
+    keep = PREEMPTION[str(value)]
+    if keep != KEEP_ALL and not kind.stoppable:
+        raise InvalidScenarioError(f"preemption={value}: has no effect on {kind.jobs} jobs; leave it out")
+    return keep
 
 
 def _check_server_facts(cluster: Cluster, kind: JobKind, kinds: Sequence[JobKind]) -> None:

@@ -7,15 +7,15 @@ from collections.abc import Callable
 import numpy as np
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.job_queue import NO_ROOM, placement_state
+from ray_sim.engine.job_queue import NO_ROOM
 from ray_sim.engine.kinds.run import KindOutcome
 from ray_sim.engine.policy_calls import order_of
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome
-from ray_sim.engine.scoring import scoring_of
+from ray_sim.engine.scoring import placement_state, scoring_of
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import NEVER, REJECTED, Books, new_calendar, new_ledger, new_pool
+from ray_sim.kernels.core.arrays import KEEP_ALL, NEVER, REJECTED, Books, new_calendar, new_ledger, new_pool
 from ray_sim.kernels.core.placement import QUEUE_RULES
 from ray_sim.kernels.core.queue_arrays import new_running, new_serving
 from ray_sim.kernels.core.replay import replay
@@ -34,6 +34,10 @@ def why_general(world: World, policy: Policy) -> str | None:
     """Why a run must take the general loop; None if the compiled one does the same."""
     if not world.facts.compiled:
         return f"the compiled loop does not simulate these {world.kind.jobs} jobs"
+    if world.injectors:
+        return f"faults ({', '.join(each.name for each in world.injectors)}) are injected in the general loop"
+    if world.preemption != KEEP_ALL or world.endings is not None:
+        return "the compiled loop keeps all progress of suspended jobs, and no job fails there"
     order = order_of(policy, PolicyContext(world, policy.sees, policy.name))
     return "the policy decides in Python" if order is None else None
 

@@ -57,7 +57,7 @@ class Policy(ABC, Generic[ContextT, ViewT]):
     bounded: ClassVar[bool] = False
     """Whether it plans up to a horizon, which its worlds then must have."""
     needs: ClassVar[frozenset[str]] = frozenset()
-    """World parameters, such as ``slot_s``, without which its default parameters are refused; for listings,
+    """Parameters of its own, and of the world such as ``slot_s``, without which it is refused; for listings,
     beside what `slotted`, `bounded` and `schedules` say."""
     respects_types: ClassVar[bool] = True
     """Whether it keeps to the GPU types that jobs accept; if not, worlds where they do not accept all are

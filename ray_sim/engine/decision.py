@@ -47,6 +47,17 @@ class QueueLevels:
 
 
 @dataclass(frozen=True, slots=True)
+class Causes:
+    """Why a decision suspends jobs: recorded, without effect; equal lengths."""
+
+    job: IntArray
+    """Sorted, each at most once."""
+    by: IntArray
+    """Job that each makes room for, -1 for none."""
+    reason: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """A policy's answer: complete new placements of the jobs it changes, and nothing else moves.
 
@@ -63,6 +74,8 @@ class Decision:
     """Running or waiting jobs ended for ever, sorted."""
     levels: QueueLevels | None = None
     """New queues of jobs: recorded, without effect."""
+    causes: Causes | None = None
+    """Why jobs are suspended."""
     review_us: int = NEVER_US
     """When to ask again whatever happens; replaces any earlier review time."""
 
@@ -86,6 +99,9 @@ class Decision:
         if self.levels is not None:
             yield "levels.job", self.levels.job, 1
             yield "levels.level", self.levels.level, 1
+        if self.causes is not None:
+            yield "causes.job", self.causes.job, 1
+            yield "causes.by", self.causes.by, 1
         if self.changes is not None:
             for name, array in zip(_CHANGES_COLUMNS, self.changes, strict=True):
                 if name != "changes.device":
@@ -97,6 +113,7 @@ class Decision:
         """Name, value and type of every field that must be None or of that type."""
         yield "changes", self.changes, Changes
         yield "levels", self.levels, QueueLevels
+        yield "causes", self.causes, Causes
 
     @property
     def reject_reasons(self) -> Sequence[str]:

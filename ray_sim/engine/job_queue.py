@@ -10,14 +10,14 @@ import numpy as np
 from ray_sim.engine.decision import NO_JOBS, Decision, QueueLevels
 from ray_sim.engine.order import never_fits
 from ray_sim.engine.read_only import read_only
-from ray_sim.engine.scoring import scoring_of
+from ray_sim.engine.scoring import placement_state, scoring_of
 from ray_sim.engine.states import State, check_heaps, copies, joined, overwrite, same, section
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import Changes
 from ray_sim.kernels.core.heap import rekey
 from ray_sim.kernels.core.placement import QUEUE_RULES
 from ray_sim.kernels.core.queue_arrays import RunningList, new_running, new_serving
-from ray_sim.kernels.core.queue_dispatch import enqueue, order_changes, serve_all
+from ray_sim.kernels.core.queue_dispatch import dequeue, enqueue, order_changes, serve_all
 from ray_sim.kernels.core.queue_steps import QueueBooks, push_jobs, serve_queue
 from ray_sim.kernels.core.scored_placement import begin_scores
 from ray_sim.kernels.handle import handle
@@ -55,12 +55,6 @@ def whole_keys(what: str, keys: IntArray, jobs: int) -> IntArray:
 
 NO_ROOM = "no_room"
 """Reason of jobs that are rejected because they find no room when they come."""
-
-
-def placement_state(streams: Streams | None) -> np.uint64:
-    """State of the random numbers of placement; without streams that of seed 0."""
-    state: np.uint64 = (streams or Streams(0)).states("placement", np.zeros(1, dtype=np.int64))[0]
-    return state
 
 
 class JobQueue:
@@ -153,6 +147,7 @@ class JobQueue:
         RunFailedError : a running job has not a whole number as its key
         """
         if len(view.completed):
+            self._forget(view.completed)
             self._to_serve[self._arrays.job_part[view.completed]] = True
         if len(view.changed_servers):
             self._to_serve[self._arrays.server_part[view.changed_servers]] = True
@@ -178,6 +173,11 @@ class JobQueue:
             levels=levels,
             review_us=review_us,
         )
+
+    def _forget(self, ended: IntArray) -> None:
+        """Jobs may be killed while they wait."""
+        for job in ended[self._queue.position[ended] >= 0].tolist():
+            dequeue(self._arrays, self._queue, job)
 
     def _serve_preemptive(self, view: View, running_keys: tuple[IntArray, IntArray] | None) -> Changes:
         arrays, queue, changes = self._arrays, self._queue, self._serving.changes

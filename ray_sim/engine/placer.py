@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ray_sim.engine.job_queue import placement_state
 from ray_sim.engine.order import never_fits
-from ray_sim.engine.scoring import scoring_of
+from ray_sim.engine.scoring import placement_state, scoring_of
 from ray_sim.engine.states import State
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import Pool

@@ -27,7 +27,7 @@ class Recording:
 
     def __init__(self, world: World) -> None:
         n_jobs, n_resources = len(world.table), len(world.facts.resources)
-        self.bound = events_per_instant(n_jobs, world.event_bound, outages=len(world.outages.time) > 0)
+        self.bound = events_per_instant(n_jobs, world.event_bound, losses=world.losses)
         """Room that an instant may need."""
         events, lines = self.bound + max(3 * n_jobs, _FEWEST), max(2 * n_jobs, _FEWEST)
         self._shape = (events, lines, n_resources, devices(world.arrays))

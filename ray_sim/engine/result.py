@@ -13,16 +13,21 @@ import numpy as np
 import polars as pl
 
 from ray_sim.certificates.jct import JctLimits, NoJctLimits, certify_jct
+from ray_sim.engine.gpu_time import preempted, wasted_gpu_h, wasted_gpu_s
+from ray_sim.engine.injectors import fault_warnings
 from ray_sim.engine.kinds.run import KindOutcome
 from ray_sim.engine.order import order_warnings
 from ray_sim.engine.scoring import packing_columns
+from ray_sim.engine.stops import StopLog
+from ray_sim.engine.team_table import team_table
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     COMPLETED,
     EVENT_NAMES,
     EVICTED,
+    FAILED,
+    KILLED,
     NEVER,
-    REJECTED,
     ROLE_NAMES,
     RUNNING,
     Ledger,
@@ -31,7 +36,7 @@ from ray_sim.kernels.core.arrays import (
 from ray_sim.kernels.core.devices import DEVICE, GPU
 from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.distribution import Distribution, distribution
-from ray_sim.model.metrics import Trim, summarise
+from ray_sim.model.metrics import Trim, finish_time_fairness, summarise
 from ray_sim.model.result import (
     EVENT_SCHEMA,
     JOB_SCHEMA,
@@ -63,6 +68,10 @@ class Outcome:
     """See `Policy.timeline_columns`."""
     policy_figures: Mapping[str, float] = field(default_factory=dict)
     policy_warnings: Sequence[str] = ()
+    stops: StopLog | None = None
+    """Stops of the general loop."""
+    attempt: IntArray | None = None
+    """(J,) times that each job has failed and was tried again; None where none has."""
     order: Order | None = None
     """Order rule of the policy, if it has one."""
 
@@ -72,9 +81,13 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
     counted = None if trim is None else trim.counted(world.table.submit_us)
     # Before the frames, whose memory is the peak.
     certificate, no_certificate = certify_completed(world, outcome, counted)
+    timeline, offered, absent = _timeline(world, outcome), _offered(world), _absent(world)
     jobs = _jobs(world, outcome)
-    timeline = _timeline(world, outcome)
-    summary = summarise(jobs, timeline, _offered(world), trim, _absent(world), world.table.group)
+    if (alone_us := world.kind.alone_us(world)) is not None:
+        alone_s, gpus = us_to_seconds(alone_us), offered.get("gpu", 0.0)
+        rho = finish_time_fairness(jobs, alone_s, timeline, gpus, absent)
+        jobs.replace_column(jobs.get_column_index("rho"), rho)
+    summary = summarise(jobs, timeline, offered, trim, absent, world.table.group)
     summary = replace(
         summary,
         certificate=certificate,
@@ -82,9 +95,11 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         utility_certificate=world.kind.certify_utility(world, summary.utility, counted),
         jct_or_horizon_s=_jct_or_horizon_s(world, jobs, counted),
         figures=outcome.kind.figures(jobs, counted),
+        wasted_gpu_h=wasted_gpu_h(jobs, outcome, counted),
         policy_counts=dict(outcome.policy_counts) if outcome.policy_counts else None,
         policy_figures=dict(outcome.policy_figures) if outcome.policy_figures else None,
         policy_warnings=[
+            *fault_warnings(world),
             *outcome.policy_warnings,
             *order_warnings(outcome.order, world, outcome.ledger, outcome.record),
         ]
@@ -95,6 +110,8 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         events=_events(world, outcome.record),  # last, as this frame is the largest
         timeline=timeline,
         summary=summary,
+        stops=None if outcome.stops is None else outcome.stops.table(world),
+        teams=team_table(world, outcome, jobs),
         loop=outcome.loop,
         loop_reason=outcome.loop_reason,
         decision_seconds=tuple(outcome.decision_seconds),
@@ -148,7 +165,8 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
     until = np.where(ended, ledger.end, np.maximum(world.end_us(outcome.now_us), table.submit_us))
     running = ledger.status == RUNNING
     run_us = ledger.held + np.where(running, until - ledger.held_since, 0)
-    finished = completed | (ledger.status == EVICTED)
+    finished = np.isin(ledger.status, (COMPLETED, EVICTED, FAILED, KILLED))
+    gpu_us = outcome.kind.gpu_us(world, outcome.record, run_us)
     status, reason = _status(world, outcome)
     columns: dict[str, pl.Series | np.ndarray] = {
         "job_id": table.job_id,
@@ -169,10 +187,19 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
         "status": status,
         "reason": reason,
         "utility": _utility(world, ledger.end, completed),
+        "attempts": (ledger.first_start < NEVER).astype(np.int64) + _or_none(outcome.attempt),
+        "preempted": preempted(outcome),
+        "gpu_s": _nulls(len(table), pl.Float64()) if gpu_us is None else us_to_seconds(gpu_us),
+        "wasted_gpu_s": wasted_gpu_s(outcome, gpu_us, run_us),
+        "rho": _nulls(len(table), pl.Float64()),  # until the timeline is known
     }
     return _frame(columns, JOB_SCHEMA).hstack(
         [series.alias(name) for name, series in outcome.kind.job_columns().items()]
     )
+
+
+def _or_none(attempt: IntArray | None) -> IntArray | int:
+    return 0 if attempt is None else attempt
 
 
 def _frame(columns: Mapping[str, pl.Series | np.ndarray], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
@@ -220,13 +247,11 @@ def _seconds_or_null(us: IntArray, valid: np.ndarray) -> pl.Series:
 
 def _status(world: World, outcome: Outcome) -> tuple[pl.Series, pl.Series]:
     """Status and reason of each job. The reason follows from the status unless `Outcome.reasons` has it."""
-    codes = {COMPLETED: JobStatus.COMPLETED, REJECTED: JobStatus.REJECTED, EVICTED: JobStatus.EVICTED}
-    names = [str(codes.get(code, JobStatus.UNFINISHED)) for code in range(6)]
+    ends = ("completed", "rejected", "evicted", "failed", "killed")
+    names = [*[str(JobStatus.UNFINISHED)] * COMPLETED, *ends]
     status = _named(names, outcome.ledger.status)
     unfinished = _why_unfinished(world, outcome.ledger)
-    reasons = [
-        {COMPLETED: None, REJECTED: "never_fits", EVICTED: "world"}.get(code, unfinished) for code in range(6)
-    ]
+    reasons = [*[unfinished] * COMPLETED, None, "never_fits", "world", "failed", "killed"]
     reason = pl.Series(reasons, dtype=pl.String)[outcome.ledger.status]
     if outcome.reasons:
         jobs = sorted(outcome.reasons)

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ray_sim.engine.decision import Causes
 from ray_sim.engine.placements import Placements, nothing_for
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.since_last_decision import SinceLastDecision
@@ -24,10 +25,11 @@ from ray_sim.engine.states import (
     sorted_indices,
     within,
 )
+from ray_sim.engine.stops import StopLog
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
-    EVICTED,
     FUTURE,
+    KILLED,
     RUNNING,
     WAITING,
     Books,
@@ -40,7 +42,7 @@ from ray_sim.kernels.core.arrays import (
     new_ledger,
 )
 from ray_sim.kernels.handle import handle
-from ray_sim.model.units import IntArray
+from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
 
 
 class RunCore:
@@ -50,7 +52,7 @@ class RunCore:
         self.world = world
         self.fleet = fleet
         self.placements = Placements(world.arrays, world.there, world.row_bound)
-        self.ledger: Ledger = new_ledger(world.work, len(world.outages.time) > 0, world.checkpoint_us)
+        self.ledger: Ledger = new_ledger(world.work, world.losses, world.checkpoint_us)
         self.calendar: Calendar = new_calendar(len(world.table))
         self.recording = Recording(world)
         self.counts: IntArray = np.zeros(2, dtype=np.int64)
@@ -60,6 +62,11 @@ class RunCore:
         self.since_last_decision = SinceLastDecision()
         self.reasons: dict[int, str] = {}
         """Why each job was rejected or evicted; one who evicts a job names its reason here."""
+        self.attempt: IntArray = np.zeros(len(world.table), dtype=np.int64)
+        """(J,) times that each job has failed and was tried again."""
+        self.placed_anew: BoolArray = np.ones(len(world.table), dtype=np.bool_)
+        """(J,) jobs that injectors have not looked at since they were placed."""
+        self.stops = StopLog()
         self.after: IntArray = np.empty_like(world.arrays.empty)
         """(S, R + D) working space of validation."""
         self.row_device = device_rows(1, devices(world.arrays))
@@ -89,7 +96,7 @@ class RunCore:
         world = self.world
         self.fleet = fleet
         self.placements.clear(world.there)
-        fresh = new_ledger(world.work, len(world.outages.time) > 0, world.checkpoint_us)
+        fresh = new_ledger(world.work, world.losses, world.checkpoint_us)
         overwrite(self.ledger, fresh._asdict())
         self.calendar.position[:] = -1
         self.calendar.size[:] = 0
@@ -97,6 +104,14 @@ class RunCore:
         self.counts[:] = 0
         self.since_last_decision.clear()
         self.reasons = {}
+        self.attempt[:] = 0
+        self.placed_anew[:] = True
+        self.stops.clear()
+
+    @cached_property
+    def work(self) -> FloatArray:
+        """(J,) all work of each job, in the unit of its kind."""
+        return self.world.work.astype(np.float64)
 
     @property
     def occupied(self) -> bool:
@@ -118,6 +133,25 @@ class RunCore:
         if self.fleet.listens:
             self.fleet.command(now_us, Commands(changes=nothing_for(jobs)))
 
+    def note_endings(self, jobs: IntArray) -> None:
+        """Jobs that did all their work have failed or were killed, where the trace says so."""
+        endings = self.world.endings
+        if endings is None:
+            return
+        ended = jobs[endings[jobs] > 0]
+        self.ledger.status[ended] = endings[ended]
+        self.reasons |= dict.fromkeys(ended.tolist(), "trace")
+
+    def note_preempted(self, now_us: int, jobs: IntArray, causes: Causes | None, lost_us: IntArray) -> None:
+        """Log jobs, sorted, that the policy has suspended, with the causes that it tells."""
+        by, reason = np.full(len(jobs), -1), ["policy"] * len(jobs)
+        if causes is not None:
+            _, mine, told = np.intersect1d(jobs, causes.job, return_indices=True)
+            by[mine] = causes.by[told]
+            for at, number in zip(mine.tolist(), told.tolist(), strict=True):
+                reason[at] = causes.reason[number]
+        self.stops.add(now_us, jobs, self.attempt[jobs], reason, lost_us, by)
+
     def take_back(self, jobs: IntArray) -> None:
         """Note jobs, sorted, that lost what they had on a server and are to be placed again."""
         self.since_last_decision.arrived.add(jobs)
@@ -132,11 +166,13 @@ class RunCore:
             "placements": self.placements.state(),
             "fleet": self.fleet.state(),
             "since_last_decision": self.since_last_decision.state(),
+            "stops": self.stops.state(),
         }
         reasons = [[job, len(text)] for job, text in self.reasons.items()]
         return {
             **joined(parts),
             "counts": self.counts.copy(),
+            "attempt": self.attempt.copy(),
             "reasons": np.array(reasons, dtype=np.int64).reshape(-1, 2),
             "reason_texts": np.frombuffer("".join(self.reasons.values()).encode(), dtype=np.uint8),
         }
@@ -145,7 +181,8 @@ class RunCore:
         """Refuse numbers out of range, and counts and a calendar that do not follow from the ledger."""
         ledger, since = section(state, "ledger"), section(state, "since_last_decision")
         jobs = len(self.affected)
-        status = within(ledger, "status", FUTURE, EVICTED)
+        status = within(ledger, "status", FUTURE, KILLED)
+        within(state, "attempt", 0, NEVER_US)
         lost = ledger.pop("lost")  # of a preempted chunk it may be below 0, by what it owes
         all_within({**ledger, "lost": np.abs(lost)})
         same("ledger.checkpoint_us", self.ledger.checkpoint_us, ledger["checkpoint_us"])
@@ -164,6 +201,8 @@ class RunCore:
         self.placements.restore(section(state, "placements"))
         self.fleet.restore(section(state, "fleet"))
         self.since_last_decision.restore(section(state, "since_last_decision"))
+        self.stops.restore(section(state, "stops"))
+        self.attempt[:] = state["attempt"]
         self.counts[:] = state["counts"]
         text = state["reason_texts"].tobytes().decode()
         self.reasons = {}

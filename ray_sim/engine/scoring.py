@@ -20,6 +20,7 @@ from ray_sim.kernels.core.queue_arrays import NO_ARRIVALS, Arrivals, Scoring, Ta
 from ray_sim.kernels.core.server_scores import SCORED_RULES
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable
+from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
 
 _COLUMNS = ("cpu", "gpu")
@@ -131,3 +132,9 @@ def packing_columns(world: World, placement: int, record: Recorder) -> Mapping[s
     come = np.searchsorted(arrays.submit, record.line_time[:lines], side="right")
     arrived: FloatArray = np.append(0, np.cumsum(asked))[come] / DEVICE
     return {"arrived_gpu": arrived, "frag_gpu": found / DEVICE}
+
+
+def placement_state(streams: Streams | None) -> np.uint64:
+    """State of the random numbers of placement; without streams that of seed 0."""
+    state: np.uint64 = (streams or Streams(0)).states("placement", np.zeros(1, dtype=np.int64))[0]
+    return state

@@ -17,6 +17,7 @@ import numpy as np
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision, Wake
+from ray_sim.engine.faults import FaultRun
 from ray_sim.engine.kinds.base import JobKind
 from ray_sim.engine.kinds.registry import refuse_policy
 from ray_sim.engine.kinds.run import KindOutcome
@@ -103,6 +104,7 @@ class Simulation:
         assert isinstance(kind, JobKind), "worlds are made by build_world"
         refuse_policy(kind, policy, self._name)
         self._kind = kind.start(core, policy, self.streams)
+        self._faults = FaultRun(core, self._kind, self.streams) if world.injectors else None
         self.world = self._kind.context(policy.sees, self._name)
         refuse_world(policy, world, self._name)
         self._visible_placements = VisiblePlacements(core.placements)
@@ -176,6 +178,8 @@ class Simulation:
             happening = min(happening, self._outage_us[self._next_outage])
         if core.occupied:
             happening = min(happening, self._kind.next_us)
+            if self._faults is not None:
+                happening = min(happening, self._faults.next_us(max(self._now, 0)))
         self._idle = self._idle + 1 if happening >= NEVER else 0
         happening = min(happening, self._review)
         return min(happening, self._next_slot_us()) if self._wants_slot() else happening
@@ -219,6 +223,8 @@ class Simulation:
             reported = self._kind.change_servers(now, outages)
         since.completed.add(self._kind.complete(now))
         self._arrive(now)
+        if self._faults is not None:
+            self._faults.act(now)
         events = reported.value | self._kind.happen(now).value
         at_slot = self._wants_slot() and self._next_slot_us() == now
         reviewed = self._review <= now
@@ -246,6 +252,7 @@ class Simulation:
             jobs=self.world.jobs,
             placements=self._visible_placements,
             arrivals=self._next_job,
+            _attempt=core.attempt,
             _ledger=core.ledger,
             _sees=self._policy.sees,
             _policy=self._name,
@@ -291,10 +298,7 @@ class Simulation:
             for job in decision.evict.tolist():
                 self._kind.evict(now, job)
                 core.reasons[job] = "policy"
-            # Jobs that came within a slot may end there, before the policy decides at the next one.
-            ended = np.union1d(decision.reject, decision.evict)
-            core.since_last_decision.arrived.drop(ended)
-            core.since_last_decision.returned.drop(ended)
+            core.since_last_decision.drop_ended(np.union1d(decision.reject, decision.evict))
         if (levels := decision.levels) is not None:
             for job, level in zip(levels.job.tolist(), levels.level.tolist(), strict=True):
                 add_event(core.recording.writer, now, LEVEL, job, -1, -1, level)
@@ -330,7 +334,9 @@ class Simulation:
             report.timeline_columns,
             report.figures,
             report.warnings,
-            order_of(self._policy, self.world),
+            stops=self._core.stops,
+            attempt=self._core.attempt,
+            order=order_of(self._policy, self.world),
         )
         return build_result(self._full_world, outcome, trim)
 
@@ -347,6 +353,7 @@ class Simulation:
         return {
             **self._core.state(),
             **joined({"kind": self._kind.state()}),
+            **({} if self._faults is None else joined({"injector": self._faults.state()})),
             "scalars": np.array(scalars),
         }
 
@@ -361,6 +368,8 @@ class Simulation:
             raise ValueError(difference)
         self._core.restore(state)
         self._kind.restore(section(state, "kind"))
+        if self._faults is not None:
+            self._faults.restore(section(state, "injector"))
         with named_failures(self._policy):
             self._policy.restore(section(state, "policy"))
         *scalars, self._idle = (int(value) for value in state["scalars"])

@@ -56,6 +56,11 @@ class SinceLastDecision:
         self.completed = CollectedIndices()
         self.changed_servers = CollectedIndices()
 
+    def drop_ended(self, jobs: IntArray) -> None:
+        """Jobs that came within a slot may end there, before the policy decides at the next one."""
+        self.arrived.drop(jobs)
+        self.returned.drop(jobs)
+
     def clear(self) -> None:
         """Empty it."""
         for collected in (self.arrived, self.returned, self.completed, self.changed_servers):

@@ -12,7 +12,7 @@ from typing import NoReturn
 import numpy as np
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import Decision, QueueLevels, Wake
+from ray_sim.engine.decision import Causes, Decision, QueueLevels, Wake
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.world import World
 from ray_sim.kernels.core import feasibility
@@ -68,6 +68,8 @@ def check_decision(where: str, now_us: int, core: RunCore, decision: Decision, o
     _check_ends(where, world, ledger, decision)
     if decision.levels is not None:
         _check_levels(where, world, decision.levels)
+    if decision.causes is not None:
+        _check_causes(where, world, decision.causes)
     if decision.changes is not None:
         after = core.after
         fault, job, server = feasibility.check_changes(
@@ -158,6 +160,23 @@ def _check_levels(where: str, world: World, levels: QueueLevels) -> None:
             raise InfeasibleDecisionError(
                 f"at {where} sets level {level[first]} of {job_name(world, int(job[first]))} {text}"
             )
+
+
+def _check_causes(where: str, world: World, causes: Causes) -> None:
+    """Existing jobs, each at most once, and a text for each."""
+    job, by, count = causes.job, causes.by, len(world.table)
+    if not len(job) == len(by) == len(causes.reason):
+        raise _wrong_type(
+            where, "causes", causes.reason, f"one `by` and one reason for each of {len(job)} jobs"
+        )
+    faults = (
+        ((job < 0) | (job >= count) | (np.diff(job, prepend=-1) <= 0), "of {} twice, or of no job"),
+        ((by < -1) | (by >= count), "of {} by a job that does not exist"),
+    )
+    for wrong, text in faults:
+        if wrong.any():
+            name = job_name(world, int(job[int(np.argmax(wrong))]))
+            raise InfeasibleDecisionError(f"at {where} names the cause {text.format(name)}")
 
 
 def job_name(world: World, job: int) -> str:

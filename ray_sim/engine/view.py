@@ -22,6 +22,7 @@ class View:
     """All a policy may know when it decides. Nothing in it can be changed."""
 
     __slots__ = {  # texts for `help`
+        "_attempt": "",
         "_ledger": "",
         "_observed": "Observations that only one kind of job offers.",
         "_policy": "",
@@ -51,6 +52,7 @@ class View:
     jobs: JobColumns
     placements: VisiblePlacements
     arrivals: int
+    _attempt: IntArray
     _ledger: Ledger
     _sees: frozenset[str]
     _policy: str
@@ -119,6 +121,11 @@ class View:
     def last_stop_us(self, jobs: IntArray) -> IntArray:
         """When each job last lost its servers, `NEVER_US` before it has."""
         return read_only(self._ledger.last_stop)[jobs]
+
+    def attempts(self, jobs: IntArray) -> IntArray:
+        """(n,) times that each job has failed and was tried again."""
+        self._demand_visible("attempts")
+        return read_only(self._attempt)[jobs]
 
     def pause_left_us(self, jobs: IntArray) -> IntArray:
         """Microseconds left of each running job's restart pause."""

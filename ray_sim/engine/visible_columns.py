@@ -14,7 +14,7 @@ from ray_sim.model.errors import BlindPolicyError, InvalidScenarioError, problem
 from ray_sim.model.job import UtilityProfile
 from ray_sim.model.units import IntArray
 
-OBSERVATIONS = frozenset({"work_left", "attained_service"})
+OBSERVATIONS = frozenset({"work_left", "attained_service", "attempts"})
 """Observations of every kind of job that a policy may declare in `sees`, beside columns."""
 
 WHOLE_TRACE = "whole_trace"

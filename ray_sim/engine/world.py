@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ray_sim.kernels.core.arrays import Outages, WorldArrays
+from ray_sim.kernels.core.arrays import KEEP_ALL, Outages, WorldArrays
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import JobTable
 from ray_sim.model.parameters import Value
@@ -14,6 +14,7 @@ from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from ray_sim.engine.kinds.facts import KindFacts, KindLabel
+    from ray_sim.engine.stops import InjectorLabel
     from ray_sim.engine.world_arrays import Partition
 
 
@@ -33,6 +34,14 @@ class World:
     """(S,) servers that are there at time 0, before any outage."""
     checkpoint_us: int = 0
     restart_us: int = 0
+    preemption: int = KEEP_ALL
+    """What a job keeps that the policy suspends or moves, see `ray_sim.engine.stops.Keep`."""
+    injectors: tuple[InjectorLabel, ...] = ()
+    """Causes of faults, in the order in which they act at an instant."""
+    retries: int = 0
+    """Times that a job that failed at random is tried again."""
+    endings: IntArray | None = None
+    """(J,) `FAILED` or `KILLED` of jobs that end so after their work, else 0; None where none does."""
     horizon_us: int = NEVER_US - 1
     slot_us: int | None = None
     fragmentation_target: Value = "trace"
@@ -69,6 +78,11 @@ class World:
     def event_bound(self) -> int:
         """Most events of servers, placements and jobs that are recorded at an instant."""
         return self.row_bound + len(self.outages.time) + self.facts.events_per_instant
+
+    @property
+    def losses(self) -> bool:
+        """Whether a stop may cost progress."""
+        return len(self.outages.time) > 0 or self.preemption != KEEP_ALL or len(self.injectors) > 0
 
     @property
     def bounded(self) -> bool:

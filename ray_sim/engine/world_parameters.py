@@ -6,8 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from ray_sim.engine.kinds.base import SERVER_FACTS, JobKind
 from ray_sim.engine.kinds.registry import JOB_KINDS
+from ray_sim.kernels.core.arrays import KEEP_ALL, KEEP_CHECKPOINT, KEEP_NOTHING
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import MAX_FACTOR, Parameter, Value
+
+PREEMPTION = {"save": KEEP_ALL, "checkpoint": KEEP_CHECKPOINT, "restart": KEEP_NOTHING}
+"""What a job keeps by the value of ``-w preemption=``."""
+
+_FAULTS = "docs/faults.md"
 
 COMMON = (
     Parameter(
@@ -28,6 +34,67 @@ COMMON = (
         unit="s",
         minimum=0.0,
         source="docs/engine.md#servers-that-come-and-go",
+    ),
+    Parameter(
+        "preemption",
+        "choice",
+        "save",
+        "what a job keeps that the policy suspends or moves. save: all its progress; checkpoint: that of its "
+        "last checkpoint; restart: nothing",
+        source=_FAULTS,
+        choices=tuple(PREEMPTION),
+    ),
+    Parameter(
+        "attempts",
+        "choice",
+        "merge",
+        "replay: a job fails where its attempts in attempt_log end, and goes on with the next one; merge: it "
+        "runs for duration_s in one piece",
+        source=_FAULTS,
+        choices=("merge", "replay"),
+    ),
+    Parameter(
+        "endings",
+        "choice",
+        "ignore",
+        "run: jobs that failed or were killed in the trace end so after their work; wall: killed ones end at "
+        "wait_s + span_s after submission at the latest; ignore: all complete",
+        source=_FAULTS,
+        choices=("ignore", "run", "wall"),
+    ),
+    Parameter(
+        "failure_gpu_h",
+        "float",
+        None,
+        "mean GPU-hours of progress to a random failure of a running job; none = no random failures",
+        unit="GPU-h",
+        minimum=0.0,
+        exclusive=True,
+        source=_FAULTS,
+    ),
+    Parameter(
+        "failure_shape",
+        "float",
+        1.0,
+        "shape of the Weibull distribution of random failures; 1 = a constant rate, below 1 = most are early",
+        minimum=0.1,
+        maximum=10.0,
+        source=_FAULTS,
+    ),
+    Parameter(
+        "retries",
+        "int",
+        3,
+        "times that a job which failed at random is tried again; after that it has failed",
+        minimum=0,
+        source=_FAULTS,
+    ),
+    Parameter(
+        "limits",
+        "bool",
+        False,
+        "kill a job that has held servers for its time_limit_s in one attempt",
+        source=_FAULTS,
     ),
     Parameter(
         "overcommit",
@@ -107,7 +174,7 @@ def kind_of(values: Mapping[str, Value], kinds: Sequence[JobKind] = JOB_KINDS) -
 
 def uses_seed(values: Mapping[str, Value]) -> bool:
     """Whether something is drawn in a world with these values of all `WORLD_PARAMETERS`."""
-    return kind_of(values).draws(values)
+    return values["failure_gpu_h"] is not None or kind_of(values).draws(values)
 
 
 def check_heeded(values: Mapping[str, Value], kinds: Sequence[JobKind] = JOB_KINDS) -> None:

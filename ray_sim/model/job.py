@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -199,6 +200,17 @@ class StatementProfile:
     """GPUs that policies see; the true number where the workload reports no other."""
 
 
+class AttemptLog(NamedTuple):
+    """Attempts of jobs in the trace, N of all jobs together."""
+
+    ptr: IntArray
+    """(J + 1,) attempts of job j: ptr[j] .. ptr[j + 1]; none where the trace tells none."""
+    length_us: IntArray
+    """(N,)."""
+    reasons: tuple[str, ...]
+    """(N,) why each ended; empty where the trace tells nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobTable:
     """All jobs of a run in (submit, trace order); the row index is the tie-break everywhere.
@@ -227,12 +239,17 @@ class JobTable:
     vc_names: tuple[str, ...] = ()
     user: pl.Series | None = None
     priority: IntArray | None = None
-    time_limit_us: IntArray | None = None
-    """(J,) microseconds of the limit of run time, -1 where a job has none; None where no job has one."""
     model: pl.Series | None = None
     """Family of each job's model, null where unknown; None where no job has one."""
     gpu_types: pl.Series | None = None
     """GPU types that each job accepts, such as V100|T4, null for any; None where all are null."""
+    time_limit_us: IntArray | None = None
+    """(J,) `NEVER_US` for none; None where no job has one."""
+    attempt_log: AttemptLog | None = None
+    endings: IntArray | None = None
+    """(J,) `FAILED` or `KILLED` of jobs that ended so in the trace, else 0; None where none did."""
+    killed_us: IntArray | None = None
+    """(J,) from submission to the end of killed jobs in the trace, else `NEVER_US`; None where unknown."""
     group: pl.Series | None = None
     """Job of the trace to which each row belongs, null where the row is a whole job; None without groups."""
     trace_order: IntArray = field(default_factory=lambda: np.empty(0, np.int64))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from ray_sim.model.distribution import distribution
+from ray_sim.model.distribution import Distribution, distribution
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import JobStatus, Summary
 from ray_sim.model.units import (
@@ -114,15 +114,26 @@ def summarise(
         makespan_s=None if busy_s is None else float(busy_s[1] - busy_s[0]),
         utilisation=utilisation(timeline, capacity, window_s, absent),
         jain_index=jain_index(progress_rates(duration, jct)),
-        finish_time_fairness=distribution(finish_time_fairness(done, timeline, capacity.get("gpu", 0.0))),
+        finish_time_fairness=distribution(done["rho"].drop_nulls().to_numpy()),
         preemptions=int(counted["preemptions"].sum()),
         restarts=int(counted["restarts"].sum()),
         interruptions=int(counted["interruptions"].sum()),
         lost_s=float(counted["lost_s"].sum()),
         utility=float(utility.sum()) if len(utility) else None,
         group_jct_s=None if groups is None else distribution(group_jct_s(jobs, groups, inside)),
+        failed=_count(status, JobStatus.FAILED),
+        killed=_count(status, JobStatus.KILLED),
+        jct_ended_s=_jct_ended_s(counted),
         trimmed_jobs=None if trim is None else len(jobs) - len(counted),
     )
+
+
+def _jct_ended_s(jobs: pl.DataFrame) -> Distribution | None:
+    """Time to the end of completed, failed and killed jobs; None where none failed or was killed."""
+    ended = jobs.filter(jobs["status"].is_in([JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.KILLED]))
+    if not (ended["status"] != JobStatus.COMPLETED).any():
+        return None
+    return distribution((ended["finish_s"] - ended["submit_s"]).to_numpy())
 
 
 def _count(values: pl.Series, value: str) -> int:
@@ -196,23 +207,47 @@ def jain_index(x: FloatArray) -> float | None:
     return float(x.sum()) ** 2 / (len(x) * squares) if squares > 0 else None
 
 
-def finish_time_fairness(done: pl.DataFrame, timeline: pl.DataFrame, gpus: float) -> FloatArray:
-    """JCT of each completed job over its run time on an equal share of the GPUs.
+def finish_time_fairness(
+    jobs: pl.DataFrame,
+    alone_s: FloatArray,
+    timeline: pl.DataFrame,
+    gpus: float,
+    absent: pl.DataFrame | None = None,
+) -> pl.Series:
+    """JCT of each job over its run time on an equal share of the GPUs, (J,), in O((J + T) log T).
 
-    With n jobs in the system on average while the job was present, its share is gpus / n; alone on
-    that share it would run duration x max(1, job's GPUs x n / gpus). Jobs of no length are left out.
+    With n jobs in the system and G GPUs available on average while the job was present, its share is
+    G / n; alone on that share it would run alone_s x max(1, job's GPUs x n / G). Null for jobs of no length,
+    those that did not complete, and in a cluster without GPUs.
+
+    Parameters
+    ----------
+    jobs : `submit_s`, `finish_s`, `jct_s` and `num_gpus` of `JOB_SCHEMA`
+    alone_s : (J,) run time with all that the job asks for
+    gpus : GPUs of all servers together
+    absent : see `summarise`
 
     Source: Mahajan et al., Themis, NSDI 2020 (finish-time fairness rho, rigid jobs).
     """
-    done = done.filter((done["duration_s"] > 0) & (done["jct_s"] > 0))
-    if len(done) == 0 or gpus <= 0:
-        return np.empty(0)
-    time = timeline["time_s"].to_numpy()
-    present = (timeline["waiting"] + timeline["running"]).to_numpy().astype(np.float64)
-    area = np.concatenate([[0.0], np.cumsum(present[:-1] * np.diff(time))])
-    submit, finish = done["submit_s"].to_numpy(), done["finish_s"].to_numpy()
-    jct = done["jct_s"].to_numpy()
-    mean_present = (np.interp(finish, time, area) - np.interp(submit, time, area)) / jct
-    slowdown = np.maximum(1.0, done["num_gpus"].to_numpy() * mean_present / gpus)
-    fair_s: FloatArray = done["duration_s"].to_numpy() * slowdown
-    return jct / fair_s
+    rho = np.full(len(jobs), np.nan)
+    jct_s = jobs["jct_s"].fill_null(0.0).to_numpy()
+    rated = np.flatnonzero((alone_s > 0) & (jct_s > 0)) if gpus > 0 else np.empty(0, np.int64)
+    if len(rated):
+        stay = jobs["submit_s"].to_numpy()[rated], jobs["finish_s"].to_numpy()[rated], jct_s[rated]
+        present = timeline["waiting"] + timeline["running"]
+        asked = jobs["num_gpus"].to_numpy()[rated] * _means(timeline["time_s"], present, *stay)
+        there = gpus if absent is None else gpus - _means(absent["time_s"], absent["gpu"], *stay)
+        # Where no GPU was ever there, only a job without GPUs can have completed.
+        slowdown = np.divide(asked, there, out=np.zeros_like(asked), where=np.asarray(there) > 0)
+        rho[rated] = stay[2] / (alone_s[rated] * np.maximum(1.0, slowdown))
+    return pl.Series("rho", rho, nan_to_null=True)
+
+
+def _means(
+    time_s: pl.Series, values: pl.Series, begin_s: FloatArray, end_s: FloatArray, span_s: FloatArray
+) -> FloatArray:
+    """(n,) mean of a step function, whose values hold from `time_s` on, over each of n intervals."""
+    time = np.append(time_s.to_numpy(), max(time_s[-1], end_s.max()))
+    area = np.concatenate([[0.0], np.cumsum(values.to_numpy().astype(np.float64) * np.diff(time))])
+    means: FloatArray = (np.interp(end_s, time, area) - np.interp(begin_s, time, area)) / span_s
+    return means

@@ -24,6 +24,8 @@ class JobStatus(StrEnum):
     COMPLETED = "completed"
     REJECTED = "rejected"
     EVICTED = "evicted"
+    FAILED = "failed"
+    KILLED = "killed"
     UNFINISHED = "unfinished"
 
 
@@ -46,6 +48,11 @@ JOB_SCHEMA: dict[str, pl.DataType] = {
     "status": pl.String(),
     "reason": pl.String(),
     "utility": pl.Float64(),
+    "attempts": pl.Int64(),
+    "preempted": pl.Int64(),
+    "gpu_s": pl.Float64(),
+    "wasted_gpu_s": pl.Float64(),
+    "rho": pl.Float64(),
 }
 """Columns of jobs.parquet, one row per job in (submit, trace order).
 
@@ -53,7 +60,47 @@ Times are seconds in the workload's own time. `start_s` is the first start. `que
 between submission and end without resources, `run_s` the total time with resources, restart pauses
 included, so jct_s = queue_s + run_s for a completed job. A time is null if its event never happened.
 `interruptions` counts how often a job lost a server, `lost_s` is the progress lost with servers;
-`preemptions` counts suspensions by the scheduler.
+`preemptions` counts suspensions by the scheduler. `attempts` counts those begun, `preempted` the stops of
+others to make room for this job. `gpu_s` is GPU time held, null for chunked jobs; `wasted_gpu_s` is the part
+of it that went into pauses and lost progress, all of it for a job that failed. `rho` is the finish-time
+fairness of a completed job, see `ray_sim.model.metrics.finish_time_fairness`.
+"""
+
+STOP_SCHEMA: dict[str, pl.DataType] = {
+    "time_s": pl.Float64(),
+    "job_id": pl.String(),
+    "attempt": pl.Int64(),
+    "reason": pl.String(),
+    "by": pl.String(),
+    "lost_s": pl.Float64(),
+}
+"""Columns of stops.parquet: ends of holdings before completion, in the order in which they happened.
+
+`attempt` counts from 1, `by` is the job that the stop made room for, `lost_s` the progress that it cost.
+"""
+
+TEAM_SCHEMA: dict[str, pl.DataType] = {
+    "team": pl.String(),
+    "jobs": pl.Int64(),
+    **{str(status): pl.Int64() for status in JobStatus},
+    **{f"wait_s_{figure}": pl.Float64() for figure in ("mean", "median", "p95")},
+    "within_slo": pl.Float64(),
+    **{f"{what}_gpu_h": pl.Float64() for what in ("held", "quota")},
+    "use": pl.Float64(),
+    **{f"{what}_gpu_h": pl.Float64() for what in ("borrowed", "unmet")},
+    "suffered": pl.Int64(),
+    "caused": pl.Int64(),
+    "wasted_gpu_h": pl.Float64(),
+    "wasted_by_reason": pl.String(),
+    "rho_mean": pl.Float64(),
+    "rho_p95": pl.Float64(),
+}
+"""Columns of teams.parquet, a row per team of the cluster.
+
+Waits are from submission to first start; a job that never started misses its SLO. `quota_gpu_h` is the quota
+times the time of the run, `use` what was held over it, `borrowed_gpu_h` held beyond it, `unmet_gpu_h` free
+below it while jobs of the team waited for as much. `suffered` and `caused` count suspensions by the policy
+for another job; `wasted_by_reason` is JSON.
 """
 
 EVENT_SCHEMA: dict[str, pl.DataType] = {
@@ -195,7 +242,8 @@ class Summary:
     jain_index: float | None
     """Jain's index of the progress rates duration / JCT of jobs; 1 if all jobs are slowed equally."""
     finish_time_fairness: Distribution
-    """JCT over the run time on an equal share of the cluster (Themis); above 1 is worse than that share."""
+    """Column `rho` of jobs: JCT over the run time on an equal share of the GPUs that were available (Themis);
+    above 1 is worse than that share."""
     preemptions: int
     """Suspensions by the scheduler, summed over jobs."""
     restarts: int
@@ -227,6 +275,16 @@ class Summary:
     """Numbers that the policy reports and that are not counts; null where it reports none."""
     policy_warnings: list[str] | None = None
     """Warnings of the kind of job and of the policy, one sentence each; null where there are none."""
+    failed: int = 0
+    """Jobs that failed for good."""
+    killed: int = 0
+    """Jobs that were ended by a time limit or their user."""
+    wasted_gpu_h: dict[str, float] | None = None
+    """GPU-hours of pauses, of progress lost at stops by reason, and of failed jobs by reason; null for
+    chunked jobs."""
+    jct_ended_s: Distribution | None = None
+    """Time from submission to the end of completed, failed and killed jobs; null where none failed or was
+    killed."""
     trimmed_jobs: int | None = None
     """Jobs that were simulated but do not count; null where the run was not trimmed."""
 
@@ -289,6 +347,10 @@ class RunResult:
     """Reason why the compiled loop did not run."""
     decision_seconds: tuple[float, ...] = field(default=())
     """Wall-clock seconds of each decision of the general loop, for timing.json only."""
+    stops: pl.DataFrame | None = None
+    """Columns of `STOP_SCHEMA`; None from the compiled loop, which does not list stops."""
+    teams: pl.DataFrame | None = None
+    """Columns of `TEAM_SCHEMA`; None where the cluster has no teams."""
     recoveries: int = 0
     """Actors that died and were restarted, for timing.json only."""
 

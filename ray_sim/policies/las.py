@@ -104,7 +104,7 @@ class Las(Policy):
     sees: frozenset[str] = frozenset({"attained_service"})
 
     unchanging: ClassVar[frozenset[str]] = frozenset(
-        {"_gpu_limits", "_core_limits", "_limits", "_rate", "_restart_us", "_knob"}
+        {"_gpu_limits", "_core_limits", "_limits", "_rank", "_rate", "_restart_us", "_knob"}
     )
 
     def __init__(
@@ -118,8 +118,8 @@ class Las(Policy):
         if placement in KNOWING_RULES:
             self.sees = self.sees | {WHOLE_TRACE}
         self._placement = placement
-        self._gpu_limits = _service_limits("limits_gpu_s", limits_gpu_s)
-        self._core_limits = _service_limits("limits_core_s", limits_core_s)
+        self._gpu_limits = self._service_limits("limits_gpu_s", limits_gpu_s)
+        self._core_limits = self._service_limits("limits_core_s", limits_core_s)
         self._running_first = queue_order == RUNNING_FIRST
         self._knob = knob
 
@@ -128,12 +128,24 @@ class Las(Policy):
         """Whether the placement rule draws servers."""
         return self._placement == "random"
 
+    def _service_limits(self, name: str, limits_s: tuple[float, ...]) -> IntArray:
+        """Limits in thousandths of a GPU or core times microseconds."""
+        ordered = all(a < b for a, b in pairwise(limits_s))
+        if not 0 < len(limits_s) < MAX_LEVELS or not ordered or limits_s[-1] > _MOST_SERVICE_S:
+            raise InvalidScenarioError(
+                f"{self.name}: {name} must be 1 to {MAX_LEVELS - 1} increasing numbers up to "
+                f"{_MOST_SERVICE_S:g}, got {limits_s}"
+            )
+        limits: IntArray = np.rint(np.array(limits_s) * US_PER_S * _MILLI).astype(np.int64)
+        return limits
+
     def start(self, world: PolicyContext, streams: Streams) -> None:
         """Create empty queues."""
         n_jobs = len(world.jobs.submit_us)
         self._service = world.service(self._placement, backfill=True, preemptive=True, streams=streams)
         self._restart_us = world.restart_us
         self._limits = self._limits_in(world)
+        self._rank = self._ranks()
         self._rate = world.service_rate()
         self._level = np.zeros(n_jobs, dtype=np.int64)
         self._forgiven_us = np.zeros(n_jobs, dtype=np.int64)
@@ -142,6 +154,10 @@ class Las(Policy):
 
     def _limits_in(self, world: PolicyContext) -> IntArray:
         return self._core_limits if world.counts_cores else self._gpu_limits
+
+    def _ranks(self) -> IntArray:
+        """(L,) place of each queue in the order of service."""
+        return np.arange(len(self._limits) + 1)
 
     def decide(self, view: View) -> Decision:
         """Move jobs between queues, then run the first ones."""
@@ -166,7 +182,8 @@ class Las(Policy):
     def _current_keys(self, view: View, jobs: IntArray) -> IntArray:
         """(n,) keys: queue, then first start or place."""
         within = self._place[jobs] if self._running_first else view.first_start_us(jobs)
-        keys = [level_key(int(self._level[job]), int(first)) for job, first in zip(jobs, within, strict=True)]
+        ranks = self._rank[self._level[jobs]]
+        keys = [level_key(int(rank), int(first)) for rank, first in zip(ranks, within, strict=True)]
         return np.array(keys, dtype=np.int64)
 
     def _move(self, job: int, level: int) -> None:
@@ -247,7 +264,7 @@ class Las(Policy):
             times += self._promotion_times(jobs, view.executed_us(jobs), since).tolist()
         return min(times, default=NEVER_US)
 
-    def order(self, world: PolicyContext) -> Order:
+    def order(self, world: PolicyContext) -> Order | None:
         """Describe the queues for the compiled loop."""
         return world.order(
             by="service",
@@ -258,18 +275,6 @@ class Las(Policy):
             running_first=self._running_first,
             knob=self._knob,
         )
-
-
-def _service_limits(name: str, limits_s: tuple[float, ...]) -> IntArray:
-    """Limits in thousandths of a GPU or core times microseconds."""
-    ordered = all(a < b for a, b in pairwise(limits_s))
-    if not 0 < len(limits_s) < MAX_LEVELS or not ordered or limits_s[-1] > _MOST_SERVICE_S:
-        raise InvalidScenarioError(
-            f"las: {name} must be 1 to {MAX_LEVELS - 1} increasing numbers up to {_MOST_SERVICE_S:g}, "
-            f"got {limits_s}"
-        )
-    limits: IntArray = np.rint(np.array(limits_s) * US_PER_S * _MILLI).astype(np.int64)
-    return limits
 
 
 def _changed(decision: Decision) -> tuple[IntArray, BoolArray]:

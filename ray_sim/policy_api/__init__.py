@@ -7,8 +7,8 @@ are read-only. docs/own_policies.md leads from three lines to a full decision.
 ====================  ===========================================================================
 for                   names
 ====================  ===========================================================================
-every policy          Policy, PolicyContext, View, JobColumns, Decision, NO_JOBS, Wake, Parameter, Streams,
-                      WHOLE_TRACE
+every policy          Policy, PolicyContext, View, JobColumns, Decision, Causes, NO_JOBS, Wake, Parameter,
+                      Streams, WHOLE_TRACE
 queues                PriorityPolicy, JobQueue, Order, QueueLevels, PLACEMENT, KNOWING_RULES, RULE_NAMES,
                       backfill
 placements of one's   VisiblePlacements, Placer, PlacementTable, Rows, allocation_changes, keeping_places,
@@ -33,6 +33,7 @@ from ray_sim.lazy_names import lazy_names
 if TYPE_CHECKING:
     from ray_sim.engine.contract import Policy as Policy
     from ray_sim.engine.decision import NO_JOBS as NO_JOBS
+    from ray_sim.engine.decision import Causes as Causes
     from ray_sim.engine.decision import Decision as Decision
     from ray_sim.engine.decision import QueueLevels as QueueLevels
     from ray_sim.engine.decision import Wake as Wake

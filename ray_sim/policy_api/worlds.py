@@ -46,5 +46,6 @@ def options_of(policy: type[Policy]) -> str:
         f"-w truth={truth}": truth != JOB_KINDS[0].truth,
         "-w slot_s=3600": policy.slotted or Wake.SLOT in policy.wake_on or "slot_s" in policy.needs,
         "-w horizon_s=360000": policy.bounded or "horizon_s" in policy.needs,
+        **{f"-p {each.name}=FILE": each.name in policy.needs for each in policy.parameters},
     }
     return " ".join(option for option, needed in options.items() if needed)

@@ -148,7 +148,7 @@ def line_curves(lines: Lines, scale: Scale, metric: str) -> Curves:
 
 def axis_chart(caption: str, curves: Curves) -> Chart:
     """Means over an axis of numbers with their 95 % intervals, a line for each series."""
-    series = []
+    series: list[dict[str, object]] = []
     for name in curves.series:
         points = [point for point in curves.points if point.series == name]
         ends = [point.interval for point in points]
@@ -157,8 +157,8 @@ def axis_chart(caption: str, curves: Curves) -> Chart:
             "x": [point.x for point in points],
             "y": [point.mean for point in points],
         }
-        line |= {"low": [each and each.low for each in ends], "high": [each and each.high for each in ends]}
-        series.append(line)
+        low, high = [each and each.low for each in ends], [each and each.high for each in ends]
+        series.append({**line, "low": low, "high": high})
     titles = {"x_title": curves.x.title, "y_title": curves.y.title}
     data = {**STEPS, "x": "number", "points": True, "shared": True, "series": series, **titles}
     return Chart(caption, data)
@@ -199,5 +199,7 @@ def axis_section(rows: Sequence[RunRow], scale: Scale, metrics: Iterable[str]) -
             notes += line.comparison.notes if line.comparison else ()
     text = tuple(f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(notes))
     found = tuple(filter(None, tables))
-    drawn = {"pictures": tuple(pictures), "pictures_first": True, "charts": tuple(charts)}
-    return Section(f"Across {scale.across}", text=text, tables=found, **drawn) if found else None
+    if not found:
+        return None
+    drawn, title = tuple(pictures), f"Across {scale.across}"
+    return Section(title, text=text, tables=found, pictures=drawn, pictures_first=True, charts=tuple(charts))

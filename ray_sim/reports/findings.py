@@ -139,11 +139,18 @@ def certificate_text(means: pl.DataFrame) -> str:
     return bound_text(best["policy"], best["certificate.bound_s"], best["certificate.gap"])
 
 
+_MET = 1e-6
+"""A gap below this is that of the tolerance of bounds, such as 1e-9 of B1."""
+
+
 def bound_text(policy: str, bound_s: float, gap: float) -> str:
     """Sentence on the bound of a policy's mean completion time and on its gap to it."""
+    jobs = f"the jobs that {policy} completed"
+    first = f"No schedule of {jobs} has a mean completion time below {duration(bound_s)}"
+    if gap < _MET:
+        return f"{first}, which {policy} reaches: no policy can be faster."
     return (
-        f"No schedule of the jobs that {policy} completed has a mean completion time below "
-        f"{duration(bound_s)}; that of {policy} is {100 * gap:.3g} % above this bound, so no policy can be "
+        f"{first}; that of {policy} is {100 * gap:.3g} % above this bound, so no policy can be "
         f"more than {100 * gap / (1 + gap):.3g} % faster."
     )
 

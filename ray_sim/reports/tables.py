@@ -312,8 +312,10 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     rows += own.earned
     rows += [("preemptions", summary.preemptions), ("restarts", summary.restarts)]
     rows += own.progress
-    if summary.interruptions:
+    if summary.interruptions or summary.lost_s:
         rows += [("servers lost by jobs", summary.interruptions), ("progress lost s", summary.lost_s)]
+    wasted = summary.wasted_gpu_h or {}
+    rows += [(f"wasted GPU-h, {reason}", gpu_h) for reason, gpu_h in wasted.items()]
     rows += own.estimates
     figures = {**(summary.policy_counts or {}), **(summary.policy_figures or {})}
     return rows + [(f"policy, {name.replace('_', ' ')}", number) for name, number in figures.items()]

@@ -11,6 +11,7 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.policies.registry import create_policy, policy_classes
 from tests.contract.extreme_workloads import Case, cases, worlds
 from tests.proofs import instances
+from tests.required import new_policy
 
 CLASSES = policy_classes()
 
@@ -27,7 +28,7 @@ def test_no_policy_fails_at_the_ends_of_what_workloads_may_hold(name: str, found
     rotated = [list(found)[(first + i) % len(found)] for i in range(tried)]
     for case in dict.fromkeys(["a run of a microsecond", "next to no samples", *rotated]):
         for world in worlds(CLASSES[name], found[case]):
-            policy = create_policy(name)
+            policy = new_policy(name)
             try:
                 with warnings.catch_warnings(action="ignore", category=UserWarning):
                     result = checked_run(world, policy)

@@ -17,6 +17,7 @@ from ray_sim.contract.suite import CLAUSES, check_clause, check_policy
 from ray_sim.engine.visible_columns import WHOLE_TRACE
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.policies.registry import create_policy, policy_classes
+from tests.required import REQUIRED
 
 CARELESS = '''
 import numpy as np
@@ -164,7 +165,7 @@ EACH_WAY = {
     [pytest.param(name, marks=[pytest.mark.long] * (name not in EACH_WAY)) for name in policy_classes()],
 )
 def test_every_policy_holds_its_contract(name: str) -> None:
-    assert [outcome.detail for outcome in check_policy(name) if outcome.failed] == []
+    assert [outcome.detail for outcome in check_policy(name, REQUIRED.get(name)) if outcome.failed] == []
 
 
 @pytest.mark.slow

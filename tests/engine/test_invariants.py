@@ -163,7 +163,7 @@ def test_a_partition_without_jobs_changes_nothing_for_the_others(
     mine = [job._replace(vc="a") for job in jobs]
     alone = replay(world_of(mine, SERVERS, vc=["a"] * 3), policy.create())
     beside = replay(world_of(mine, [8, *SERVERS], vc=["b", "a", "a", "a"]), policy.create())
-    assert beside.jobs.equals(alone.jobs)
+    assert beside.jobs.drop("rho").equals(alone.jobs.drop("rho"))  # a share of all GPUs
 
 
 @few

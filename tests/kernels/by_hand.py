@@ -120,7 +120,7 @@ class Run(NamedTuple):
         by_class[arrays.job_class] = [0] * n_jobs if verdict is None else verdict
         books = Books(
             arrays=arrays,
-            ledger=new_ledger(ints(work_us), outages=True, checkpoint_us=checkpoint_us),
+            ledger=new_ledger(ints(work_us), losses=True, checkpoint_us=checkpoint_us),
             pool=new_pool(n_jobs, n_jobs * len(arrays.capacity), arrays, all_there(arrays)),
             calendar=new_calendar(n_jobs),
             used=np.zeros(1, np.int64),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -11,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ray_sim.contract.chunked_worlds import busy_chunks
 from ray_sim.contract.rigid_worlds import Job as JobRow
-from ray_sim.contract.rigid_worlds import busy_world, cluster, edge_cases, job_table
+from ray_sim.contract.rigid_worlds import busy_world, cluster, edge_cases, failing_world, job_table
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.base import GANGS
 from ray_sim.engine.run import run_world
@@ -21,8 +23,11 @@ from ray_sim.model.distribution import Distribution, distribution
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.metrics import Trim, jain_index
 from ray_sim.model.result import JobStatus, RunResult
+from ray_sim.model.units import US_PER_S
 from ray_sim.policies.registry import create_policy, policy_classes
-from tests.worlds import Job, column_of, replay, world_of
+from tests.required import new_policy
+from tests.worlds import HOUR, Job, availability, cluster_of, column_of, replay, times_of, world_of
+from tests.worlds import job_table as small_table
 
 NONE = Distribution(None, None, None, None)
 
@@ -109,12 +114,61 @@ def test_a_factor_on_capacity_must_be_a_number_above_0(factor: float) -> None:
         world_of([Job(0, 1, 1)], [1], params={"overcommit": factor})
 
 
+def test_two_jobs_of_the_whole_cluster_in_turn() -> None:
+    # 4 GPUs, two jobs of 4 GPUs and 2 h. 2 h / (2 h x 2) and 4 h / (2 h x 1.5).
+    result = replay(world_of([Job(0, 4, 2 * HOUR), Job(0, 4, 2 * HOUR)], [4]), "fifo")
+    assert result.jobs["rho"].to_list() == pytest.approx([0.5, 4 / 3], rel=1e-15)
+
+
 def test_a_job_alone_on_its_fair_share_has_a_fairness_of_one() -> None:
     # Two equal jobs on one GPU, one after the other: each has half of it in the mean while present
     # together. J1: 10 s, two present: slowdown 2, rho = 10 / 20. J2: two present half of its 20 s,
     # slowdown 1.5, rho = 20 / 15.
-    fairness = replay(world_of([Job(0, 1, 10), Job(0, 1, 10)], [1]), "fifo").summary.finish_time_fairness
-    assert fairness.mean == pytest.approx((0.5 + 4 / 3) / 2, rel=1e-15)
+    result = replay(world_of([Job(0, 1, 10), Job(0, 1, 10)], [1]), "fifo")
+    assert result.jobs["rho"].to_list() == pytest.approx([0.5, 4 / 3], rel=1e-15)
+    assert result.summary.finish_time_fairness.mean == pytest.approx((0.5 + 4 / 3) / 2, rel=1e-15)
+
+
+def test_rho_counts_the_gpus_that_are_available() -> None:
+    # Two servers of 2 GPUs; the second is away 2-6. J1 (2 GPUs) 0-10, J2 (2) waits 0-6, runs 6-10. Two are
+    # present all the time, with 4 - 2 x 4 / 10 = 3.2 GPUs: slowdown 2 x 2 / 3.2 = 1.25.
+    changes = [(2.0, 1, False), (6.0, 1, True)]
+    servers = replace(cluster_of([2, 2]), availability=availability(changes))
+    world = build_world(small_table([Job(0, 2, 10), Job(2, 2, 4)]), servers)
+    result = replay(world, "fifo")
+    assert times_of(result) == {"J1": (0, 10), "J2": (6, 10)}
+    # J1: 0.2 x 1 + 0.8 x 2 = 1.8 present; 2 x 1.8 / 3.2 = 1.125. J2: 8 s, 4 - 2 x 4 / 8 = 3; 2 x 2 / 3.
+    assert result.jobs["rho"].to_list() == pytest.approx([10 / (10 * 1.125), 8 / (4 * 4 / 3)], rel=1e-15)
+
+
+def test_rho_is_null_for_jobs_that_do_not_complete_and_for_chunks() -> None:
+    world = world_of([Job(0, 1, 4), Job(0, 9, 1), Job(2, 1, 100), Job(0, 1, 0)], [2], params={"horizon_s": 8})
+    assert replay(world, "fifo").jobs["rho"].to_list() == [1.0, None, None, None]
+    chunks = replay(busy_chunks(10), "chunk_fifo")
+    assert chunks.summary.completed > 0
+    assert chunks.jobs["rho"].null_count() == 10
+    assert chunks.summary.finish_time_fairness == NONE
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rho_is_that_of_a_plain_sum_over_instants(seed: int) -> None:
+    world = failing_world(30, seed)
+    rows = replay(world, "srtf").jobs.rows(named=True)
+    outages_s = (world.outages.time + world.table.origin_us) / US_PER_S
+    ends = [row["submit_s"] if row["status"] == "rejected" else row["finish_s"] for row in rows]
+    instants = {*outages_s, *ends, *(row["submit_s"] for row in rows)}
+    for row in (each for each in rows if each["status"] == "completed"):
+        times = sorted(time for time in instants if row["submit_s"] <= time <= row["finish_s"])
+        present = available = 0.0
+        for a, b in itertools.pairwise(times):
+            there = np.ones(len(world.cluster), np.bool_)
+            for time, server, up in zip(outages_s, world.outages.server, world.outages.up, strict=True):
+                there[server] = up if time <= a else there[server]
+            here = [each["submit_s"] <= a < end for each, end in zip(rows, ends, strict=True)]
+            present += (b - a) * sum(here)
+            available += (b - a) * world.cluster.capacity[there, 0].sum() / 1000
+        slowdown = max(1.0, row["num_gpus"] * present / available)
+        assert row["rho"] == pytest.approx(row["jct_s"] / (row["duration_s"] * slowdown), rel=1e-9)
 
 
 def test_counts_of_preemptions_and_restarts_are_totals() -> None:
@@ -291,16 +345,16 @@ def test_a_trimmed_summary_is_that_of_the_rows_of_its_jobs(
 @pytest.mark.parametrize("policy", POLICIES)
 def test_both_loops_and_any_sites_trim_alike(policy: str) -> None:
     world, trim = busy_world(partition="vc"), Trim(100, 200)
-    fast = run_world(world, create_policy(policy), trim=trim).summary
-    assert run_world(world, create_policy(policy), trim=trim, loop="general").summary == fast
-    assert run_world(world, create_policy(policy), trim=trim, sites=3).summary == fast
+    fast = run_world(world, new_policy(policy), trim=trim).summary
+    assert run_world(world, new_policy(policy), trim=trim, loop="general").summary == fast
+    assert run_world(world, new_policy(policy), trim=trim, sites=3).summary == fast
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_certificate_of_a_trimmed_run_bounds_the_jobs_that_count(policy: str) -> None:
     for seed in range(20):
-        summary = run_world(busy_world(seed=seed), create_policy(policy), trim=Trim(200, 300)).summary
+        summary = run_world(busy_world(seed=seed), new_policy(policy), trim=Trim(200, 300)).summary
         found, mean_s = summary.certificate, summary.jct_s.mean
         assert found is not None
         assert mean_s is not None

@@ -14,8 +14,9 @@ from ray_sim.engine.run import run_world
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.job import TrainingProfile
 from ray_sim.model.result import RunResult
-from ray_sim.policies.registry import BUILT_IN, create_policy
+from ray_sim.policies.registry import BUILT_IN
 from tests.policies.utility_worlds import SLOT_S, pd_ors_job, utility_world, worth
+from tests.required import new_policy
 from tests.worlds import Job, cluster_of, replay, times_of, world_of
 from workloads.provenance import Provenance
 from workloads.schema import with_all_columns
@@ -23,7 +24,7 @@ from workloads.store import read_frame, write_workload
 
 HOUR, US, LONGEST_S, AGE_S = 3600.0, 1e-6, 2.0**36, 2.0**30
 
-RIGID = ("fifo", "sjf", "srtf", "las", "batch")
+RIGID = ("fifo", "sjf", "srtf", "las", "gittins")
 BY_PRICE = ("pd_ors", "oasis")
 ELASTIC = (
     *(*RIGID, "drf", "tetris", "load_balance", "tetris_packing", "lif_linear", "lif_quad"),
@@ -300,7 +301,7 @@ def _run(
     servers = [6.0, 6.0] if policy == "oasis" else [6.0]
     try:
         world = utility_world(submit_s, jobs, utilities, servers, 2)
-        return run_world(world, create_policy(policy, params))
+        return run_world(world, new_policy(policy, params))
     except InvalidInputError as refused:
         if f"J{len(jobs)}" not in str(refused):
             raise

@@ -22,6 +22,7 @@ from ray_sim.policies.registry import (
     policy_infos,
 )
 from tests.command_line import answer, python
+from tests.required import new_policy
 from tests.worlds import Job, replay, times_of, world_of
 
 Module = Callable[[str, str], None]
@@ -135,9 +136,9 @@ def test_a_module_that_fails_is_refused_with_what_it_raised(
 
 @pytest.mark.parametrize("info", policy_infos(), ids=lambda info: info.name)
 def test_a_world_with_what_a_policy_needs_is_one_that_it_schedules(info: PolicyInfo) -> None:
-    busy = Subject(partial(create_policy, info.name)).busy(2)  # whose jobs have a form in every truth
+    busy = Subject(partial(new_policy, info.name)).busy(2)  # whose jobs have a form in every truth
     options = dict(text.split("=") for text in re.findall(r"-w (\S+)", info.needs))
-    policy = create_policy(info.name)
+    policy = new_policy(info.name)
     simulation = Simulation(build_world(busy.table, busy.cluster, params=options), policy)
     policy.start(simulation.world, simulation.streams)
     view = simulation.advance()

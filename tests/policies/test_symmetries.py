@@ -21,8 +21,9 @@ from ray_sim.engine.world import World
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import JobTable
 from ray_sim.model.units import US_PER_S, IntArray
-from ray_sim.policies.registry import create_policy, policy_classes
+from ray_sim.policies.registry import policy_classes
 from tests.proofs import instances
+from tests.required import new_policy
 
 DECLARED = {
     "constants": "declared",
@@ -59,7 +60,7 @@ some_rows = given(rows=st.permutations(range(AMONG)).map(lambda order: sorted(or
 
 def small(name: str, rows: list[int]) -> tuple[Subject, World]:
     """A crowded world of the policy's kind of jobs, with room in time for one that comes late."""
-    subject = Subject(partial(create_policy, name, PARAMS.get(name, {})))
+    subject = Subject(partial(new_policy, name, PARAMS.get(name, {})))
     world = subject.busy()
     horizon = {"horizon_s": 2_400.0} if world.bounded else {}
     table = with_rows(world.table, np.array(rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ray_sim.reports.findings import compare_place, compare_places, findings, sweep_findings
+from ray_sim.reports.findings import bound_text, compare_place, compare_places, findings, sweep_findings
 from tests.results_by_hand import PLACE, run_rows
 
 
@@ -72,3 +72,12 @@ def test_every_policy_is_named(policies: list[str]) -> None:
     rows = run_rows({policy: [40.0 + 3 * index, 50.0] for index, policy in enumerate(policies)})
     text = " ".join(findings(compare_place(rows)))
     assert all(f"{policy} " in text or f"{policy}:" in text for policy in policies)
+
+
+def test_a_bound_that_is_reached_is_said_to_be() -> None:
+    assert bound_text("fifo", 60.0, 1e-9).endswith(
+        "below 1 min, which fifo reaches: no policy can be faster."
+    )
+    assert bound_text("fifo", 60.0, 0.25).endswith(
+        "25 % above this bound, so no policy can be more than 20 % faster."
+    )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import polars as pl
 import pytest
 
-from ray_sim.model.units import US_PER_S
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import US_PER_S, IntArray, seconds_to_us
+from tests.small_workloads import stored
 from tests.theory.queues import (
     assert_theory_holds,
     erlang_c,
@@ -14,6 +19,7 @@ from tests.theory.queues import (
     replay,
     steady_mean,
 )
+from tests.worlds import Job
 
 pytestmark = pytest.mark.slow
 
@@ -100,3 +106,55 @@ def test_shortest_remaining_time_first_beats_first_come_by_as_much_as_theory_say
     # On one GPU it is optimal, and the certificate knows: rounding down by 1e-9 is all that is left.
     assert srtf.summary.certificate is not None
     assert srtf.summary.certificate.gap == pytest.approx(0.0, abs=2e-9)
+
+
+P_SHORT, SHORT_S, LONG_S = 0.8, 1.0, 10.0
+
+
+def _times_of_two_sizes(rate: float) -> tuple[float, float]:
+    """Mean times of short and long jobs in M/G/1 under the Gittins index.
+
+    A short job waits for the short ones before it, and for a long one only in its last SHORT_S / P_SHORT.
+    """
+    last, short_load = SHORT_S / P_SHORT, rate * SHORT_S
+    mean, square = (
+        P_SHORT * SHORT_S + (1 - P_SHORT) * LONG_S,
+        P_SHORT * SHORT_S**2 + (1 - P_SHORT) * LONG_S**2,
+    )
+    short = rate * (SHORT_S**2 + (1 - P_SHORT) * last**2) / (2 * (1 - short_load)) + SHORT_S
+    wait = rate * square / (2 * (1 - rate * mean) * (1 - short_load))
+    return short, wait + (LONG_S - last) / (1 - short_load) + last
+
+
+def _two_sizes(jobs: int, rate: float, seed: int) -> tuple[IntArray, IntArray]:
+    """Gaps and service times."""
+    is_short = Streams(seed).generator("two sizes").random(jobs) < P_SHORT
+    gap = seconds_to_us(Streams(seed).generator("two gaps").exponential(1 / rate, jobs))
+    return gap, seconds_to_us(np.where(is_short, SHORT_S, LONG_S))
+
+
+def _under_gittins(gap: IntArray, service: IntArray, tmp_path: Path) -> pl.DataFrame:
+    history = stored(tmp_path / "h.parquet", [Job(0, 1, SHORT_S)] * 4 + [Job(0, 1, LONG_S)])
+    limits = (SHORT_S, LONG_S - SHORT_S / P_SHORT)
+    return replay(gap, service, 1, "gittins", history=str(history), limits_gpu_s=limits).jobs
+
+
+def test_the_times_of_two_sizes_under_gittins(tmp_path: Path) -> None:
+    # Half load, where 20,000 jobs tell: short jobs take 1.14, long ones 15.7.
+    rate = 0.5 / 2.8
+    jobs = _under_gittins(*_two_sizes(20_000, rate, 0), tmp_path)
+    for size, theory in zip((SHORT_S, LONG_S), _times_of_two_sizes(rate), strict=True):
+        assert_theory_holds(jobs.filter(pl.col("duration_s") == size)["jct_s"].to_numpy(), theory)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_two_sizes_under_gittins_in_heavy_traffic(seed: int, tmp_path: Path) -> None:
+    # Arrivals at 0.25: 1.21875 and 24.47222, mean 5.86944; first come, first served 0.25 x 20.8 / 0.6 + 2.8.
+    assert _times_of_two_sizes(0.25) == pytest.approx((1.21875, 24.47222), abs=5e-6)
+    gap, service = _two_sizes(300_000, 0.25, seed)
+    jobs = _under_gittins(gap, service, tmp_path)
+    means = {size: jobs.filter(pl.col("duration_s") == size)["jct_s"].mean() for size in (SHORT_S, LONG_S)}
+    assert means == pytest.approx({SHORT_S: 1.21875, LONG_S: 24.47222}, rel=0.03)
+    assert jobs["jct_s"].mean() == pytest.approx(5.86944, rel=0.03)
+    assert replay(gap, service, 1).jobs["jct_s"].mean() == pytest.approx(11.46667, rel=0.03)

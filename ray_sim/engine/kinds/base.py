@@ -78,6 +78,8 @@ class JobKind(ABC):
     """Facts of servers that have an effect on its jobs, of `SERVER_FACTS`."""
     untyped: str = ""
     """Why its jobs cannot be confined to some GPU types; empty where they can."""
+    stoppable: bool = False
+    """Whether injectors may stop and end its jobs."""
     devices: bool = False
     """Whether tasks of its jobs may share a GPU as a device."""
     observations: frozenset[str] = frozenset()
@@ -104,6 +106,10 @@ class JobKind(ABC):
     def draws(self, values: Mapping[str, Value]) -> bool:
         """Whether a world with these values of all parameters draws random numbers."""
         return False
+
+    def alone_us(self, world: World) -> IntArray | None:
+        """(J,) run time of each job alone, for its fairness; None where `duration_s` is none."""
+        return world.table.work_us
 
     def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits | None:
         """Limits of these jobs for a bound on their mean JCT, or the reason why there are none.

@@ -32,6 +32,9 @@ class KindLabel(Protocol):
     def jobs(self) -> str:
         """Jobs of this kind, e.g. ``rigid``."""
 
+    def alone_us(self, world: World) -> IntArray | None:
+        """Run time of each job alone, for its fairness."""
+
     def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits | None:
         """Limits of these jobs for a bound on their mean JCT."""
 

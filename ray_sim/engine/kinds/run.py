@@ -13,20 +13,24 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from ray_sim.engine.decision import NO_JOBS, NO_WAKE, Decision, Wake
+from ray_sim.engine.decision import NO_JOBS, NO_WAKE, Causes, Decision, Wake
 from ray_sim.engine.placements import nothing_for
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.states import State, same
+from ray_sim.engine.stops import SERVER
 from ray_sim.engine.view import View
-from ray_sim.kernels.core.arrays import RUNNING, Changes, Ledger, Outages
-from ray_sim.kernels.core.job_transitions import commit_placements, evict, finish_due, rate_jobs
+from ray_sim.engine.world import World
+from ray_sim.kernels.core.arrays import KEEP_ALL, RUNNING, Changes, Ledger, Outages, Recorder
+from ray_sim.kernels.core.devices import GPU
+from ray_sim.kernels.core.job_transitions import commit_placements, evict, finish_due, rate_jobs, stop_jobs
 from ray_sim.kernels.core.outages import lose_server, regain_server
+from ray_sim.kernels.core.progress import set_back
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.figures import GangFigures, KindFigures
 from ray_sim.model.progress_rule import ProgressRule
-from ray_sim.model.units import NEVER_US, BoolArray, IntArray, seconds_to_us
+from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray, seconds_to_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +46,26 @@ class KindOutcome:
         return GangFigures(restart_share=self.restart_share(jobs, counted))
 
     def restart_share(self, jobs: pl.DataFrame, counted: BoolArray | None) -> float | None:
-        """Share of held time that went into pauses; a job that runs now may be in one."""
-        ledger = self.ledger
-        running = ledger.status == RUNNING
-        ran_us = ledger.ran + np.where(running, np.maximum(self.now_us - ledger.anchor, 0), 0)
+        """Share of held time that went into pauses."""
+        ran_us = self.ran_us()
         held_us = seconds_to_us(jobs["run_s"].to_numpy())
         if counted is not None:
             ran_us, held_us = ran_us[counted], held_us[counted]
         held = int(held_us.sum())
         return 1.0 - int(ran_us.sum()) / held if held else None
+
+    def gpu_us(self, world: World, record: Recorder, held_us: IntArray) -> FloatArray | None:
+        """(J,) GPU-microseconds that each job has held; None where servers do not tell GPUs."""
+        gang, demand = world.arrays.gang, world.arrays.demand[:, :, GPU]
+        gpus: FloatArray = (gang * demand).sum(axis=1) / QUANTA_PER_UNIT["gpu"]
+        return gpus * held_us
+
+    def ran_us(self) -> IntArray:
+        """(J,) microseconds of progress; a job that runs now may be in a pause."""
+        ledger = self.ledger
+        running = ledger.status == RUNNING
+        ran: IntArray = ledger.ran + np.where(running, np.maximum(self.now_us - ledger.anchor, 0), 0)
+        return ran
 
     def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
         """Columns of the timeline by name, (n,) each, at these instants, increasing."""
@@ -121,9 +136,32 @@ class KindRun:
 
     def _lose_server(self, now_us: int, server: int) -> IntArray:
         core = self._core
+        before = core.ledger.lost.copy()
         n = lose_server(now_us, server, core.books, core.recording.writer)
         lost = core.affected[:n].copy()
+        cost_us = core.ledger.lost[lost] - before[lost]
+        core.stops.add(now_us, lost, core.attempt[lost], [SERVER] * n, cost_us)
         self._rate_others(now_us, self._disturbed_by(lost))
+        return lost
+
+    def stop(self, now_us: int, jobs: IntArray, keep: int) -> IntArray:
+        """Stop running jobs, sorted, against the policy's will; they wait again.
+
+        Parameters
+        ----------
+        keep : what they keep, see `ray_sim.engine.stops.Keep`
+
+        Returns
+        -------
+        (n,) microseconds of progress lost
+        """
+        core, lost = self._core, np.empty(len(jobs), dtype=np.int64)
+        self._before_placement(now_us, jobs)
+        kept = np.full(len(jobs), keep)
+        stop_jobs(now_us, core.books, core.recording.writer, jobs, kept, core.work, lost)
+        core.tell_ended(now_us, jobs)
+        self._rate_others(now_us, self._disturbed_by(jobs))
+        core.take_back(jobs)
         return lost
 
     def book_reports(self, now_us: int) -> Wake:
@@ -137,6 +175,7 @@ class KindRun:
         if n == 0:
             return NO_JOBS
         done = core.affected[:n].copy()
+        core.note_endings(done)
         core.tell_ended(now_us, done)
         self._rate_others(now_us, self._disturbed_by(done))
         return done
@@ -170,20 +209,25 @@ class KindRun:
     def carry_out(self, now_us: int, decision: Decision) -> None:
         """Place jobs as decided; rejected and evicted jobs have ended before."""
         if decision.changes is not None:
-            self._place(now_us, decision.changes)
+            self._place(now_us, decision.changes, decision.causes)
 
-    def _place(self, now_us: int, changes: Changes) -> None:
+    def _place(self, now_us: int, changes: Changes, causes: Causes | None) -> None:
         """Place jobs; then rate them, and those whose rate they change."""
         core, n = self._core, int(changes.size[0])
         changed = changes.job[:n]
         pauses_us = np.empty(n, dtype=np.int64)
         self._before_placement(now_us, changed)
+        lost_us = np.zeros(n, dtype=np.int64)
+        if core.world.preemption != KEEP_ALL:
+            set_back(now_us, core.ledger, changed, core.world.preemption, core.work, lost_us)
         restart_us, record = core.world.restart_us, core.recording.writer
         all_hold = commit_placements(now_us, core.books, record, changes, pauses_us, restart_us)
         self._placed(changed, pauses_us)
+        core.placed_anew[changed] = True
         others = self._disturbed_by(changed)
         if not all_hold:
             holding = changes.ptr[1 : n + 1] > changes.ptr[:n]
+            core.note_preempted(now_us, changed[~holding], causes, lost_us[~holding])
             changed, pauses_us = changed[holding], pauses_us[holding]
         if len(others):
             changed = np.concatenate([changed, others])

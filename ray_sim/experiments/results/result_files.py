@@ -22,11 +22,14 @@ from ray_sim.model.figures import FIGURES, KindFigures, all_figures, class_of
 from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, RunResult, Summary
 from workloads.sources import require_regular
 
-RESULT_FORMAT = 6
+RESULT_FORMAT = 7
 """Format version of the files; part of every content hash.
 
 Raise it when older results can no longer be read, or a number in them has another meaning.
 """
+
+_READABLE = (6, RESULT_FORMAT)
+"""Format 6 has no `rho` of jobs, and its fairness counts failed servers as available."""
 
 PLAN = "sweep.json"
 """The plan of a sweep, in the directory of its results; a directory without it is not one."""
@@ -39,7 +42,9 @@ _JSON_ADAPTER = TypeAdapter(dict[str, object])
 _SUMMARY_ADAPTER = TypeAdapter(Summary)
 _FRAMES = ("jobs", "events", "timeline")
 _CHECKED = (*(f"{name}.parquet" for name in _FRAMES), SUMMARY)
-RESULT_FILES = frozenset({*_CHECKED, TIMING, MANIFEST})
+_OPTIONAL = ("stops", "teams")
+"""Tables that not every run has: stops of the general loop, teams of clusters that have some."""
+RESULT_FILES = frozenset({*_CHECKED, *(f"{name}.parquet" for name in _OPTIONAL), TIMING, MANIFEST})
 """Names of all files of a result."""
 
 
@@ -68,6 +73,9 @@ def encode_result(
     """
     frames: dict[str, pl.DataFrame] = {name: getattr(result, name) for name in _FRAMES}
     files = {f"{name}.parquet": _parquet(frame) for name, frame in frames.items()}
+    for name in _OPTIONAL:
+        if (frame := getattr(result, name)) is not None:
+            files[f"{name}.parquet"] = _parquet(frame)
     files[SUMMARY] = json_bytes(result.summary.to_dict())
     complete = {
         "format": RESULT_FORMAT,
@@ -89,10 +97,10 @@ def read_manifest(directory: Path) -> dict[str, object]:
     def check_format(content: Mapping[str, object]) -> None:
         if not {"content_hash", "files", "format"} <= content.keys():
             raise InvalidInputError(f"{directory}: not a result of ray-sim: {MANIFEST} lacks its keys")
-        if content["format"] != RESULT_FORMAT:
+        if content["format"] not in _READABLE:
             raise InvalidInputError(
                 f"{directory / MANIFEST}: result format {content['format']}, this version reads "
-                f"{RESULT_FORMAT}; run the scenario again"
+                f"{' and '.join(map(str, _READABLE))}; run the scenario again"
             )
 
     return read_checked_json(directory / MANIFEST, f"{directory}: not a result of ray-sim", check_format)
@@ -111,6 +119,8 @@ def read_result(directory: Path) -> RunResult:
         summary=summary_from_json(summary, str(directory / SUMMARY)),
         loop=str(manifest["loop"]),
         loop_reason=None if reason is None else str(reason),
+        stops=_read_optional(directory, "stops", manifest["files"]),
+        teams=_read_optional(directory, "teams", manifest["files"]),
     )
 
 
@@ -126,8 +136,18 @@ def _as_events(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(pl.col(name).cast(kind) for name, kind in schema.items())
 
 
+def _read_optional(directory: Path, name: str, digests: object) -> pl.DataFrame | None:
+    listed = isinstance(digests, dict) and f"{name}.parquet" in digests
+    return _read_frame(directory, name, digests) if listed else None
+
+
 def read_table(directory: Path, name: str) -> pl.DataFrame:
-    """Read one table (``jobs``, ``events`` or ``timeline``), after checking its SHA-256."""
+    """Read one table, such as ``jobs`` or ``events``, after checking its SHA-256.
+
+    Raises
+    ------
+    InvalidInputError : the result has no such table, or it has changed
+    """
     return _read_frame(directory, name, read_manifest(directory)["files"])
 
 
@@ -136,6 +156,8 @@ def check_result(directory: Path) -> None:
     manifest = read_manifest(directory)
     for name in _CHECKED:
         _checked_content(directory, name, manifest["files"])
+    for name in _OPTIONAL:
+        _read_optional(directory, name, manifest["files"])
     timing = read_timing(directory)
     if timing.get("content_hash") != manifest["content_hash"]:
         raise InvalidInputError(f"{directory / TIMING}: of another run; {REMEDY}")
@@ -215,10 +237,12 @@ def read_checked_json(
 
 def _read_frame(directory: Path, name: str, digests: object) -> pl.DataFrame:
     frame = pl.read_parquet(io.BytesIO(_checked_content(directory, f"{name}.parquet", digests)))
-    if name == "jobs" and "user" not in frame.columns:  # written before jobs.parquet had this column
-        users = pl.repeat(None, frame.height, dtype=JOB_SCHEMA["user"], eager=True).alias("user")
-        frame.insert_column(list(JOB_SCHEMA).index("user"), users)
-    return frame
+    if name != "jobs":
+        return frame
+    absent = [column for column in JOB_SCHEMA if column not in frame.columns]  # written before they existed
+    return frame.with_columns(pl.lit(None, JOB_SCHEMA[each]).alias(each) for each in absent).select(
+        *JOB_SCHEMA, pl.exclude(JOB_SCHEMA)
+    )
 
 
 def _checked_content(directory: Path, name: str, digests: object) -> bytes:

@@ -22,7 +22,10 @@ Bool = npt.NDArray[np.bool_]
 NEVER = 2**62
 
 # Job states, `Ledger.status`.
-FUTURE, WAITING, RUNNING, COMPLETED, REJECTED, EVICTED = range(6)
+FUTURE, WAITING, RUNNING, COMPLETED, REJECTED, EVICTED, FAILED, KILLED = range(8)
+
+# What a stopped job keeps of its progress: all, that of its last checkpoint, nothing.
+KEEP_ALL, KEEP_CHECKPOINT, KEEP_NOTHING = range(3)
 
 # Event kinds, `Recorder.kind`; the names are `EVENT_NAMES`.
 SUBMIT, REJECT, START, MOVE, STOP, FINISH, EVICT, LEVEL, LOSE, SERVER_DOWN, SERVER_UP = range(11)
@@ -110,7 +113,7 @@ class Outages(NamedTuple):
 class Ledger(NamedTuple):
     """Progress of every job, (J,) each. Times in microseconds; NEVER where it has not happened.
 
-    The last four are empty in a world without outages.
+    The last four but one are empty in a world where no stop costs progress.
     """
 
     status: I8
@@ -140,7 +143,7 @@ class Ledger(NamedTuple):
     interruptions: I32
     """Number of times that the job lost a server."""
     lost: I64
-    """Microseconds of progress made and lost with a server."""
+    """Microseconds of progress made and lost at stops."""
     checkpoint_us: I64
     """(1,) microseconds of progress between two checkpoints; 0 = continuous."""
 
@@ -242,10 +245,10 @@ def device_rows(rows: int, devices: int) -> I64 | None:
     return np.zeros((rows, devices), dtype=np.int64) if devices else None
 
 
-def new_ledger(work: I64 | F64, outages: bool = False, checkpoint_us: int = 0) -> Ledger:
+def new_ledger(work: I64 | F64, losses: bool = False, checkpoint_us: int = 0) -> Ledger:
     """Return a ledger of jobs not yet submitted, with all their work left."""
     n = len(work)
-    saves = n if outages else 0
+    saves = n if losses else 0
     return Ledger(
         status=empty(n, FUTURE, np.int8),
         anchor=empty(n),
@@ -307,13 +310,14 @@ def new_changes(n_jobs: int, rows: int, devices: int) -> Changes:
     )
 
 
-def events_per_instant(n_jobs: int, others: int, *, outages: bool = False) -> int:
+def events_per_instant(n_jobs: int, others: int, *, losses: bool = False) -> int:
     """Return an upper bound on the events of one instant.
 
-    Each job is submitted, rejected, moved to another queue, stopped and ended at most once; with outages it
-    may also lose a server once. ``others`` bounds the events of placements, chunks and servers.
+    Each job is submitted, rejected, moved to another queue, stopped and ended at most once; with ``losses``
+    it may also be stopped once against the policy's will. ``others`` bounds the events of placements, chunks
+    and servers.
     """
-    return (6 if outages else 5) * n_jobs + others
+    return (6 if losses else 5) * n_jobs + others
 
 
 def new_recorder(events: int, lines: int, n_resources: int, devices: int = 0) -> Recorder:

@@ -7,7 +7,7 @@ one handle. Invariant between calls: `Books.counts` are the numbers of waiting a
 
 from __future__ import annotations
 
-from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import (
     COMPLETED,
     EVICT,
@@ -30,7 +30,7 @@ from ray_sim.kernels.core.arrays import (
 )
 from ray_sim.kernels.core.heap import is_due, next_time
 from ray_sim.kernels.core.placement_rows import change_placements, release
-from ray_sim.kernels.core.progress import save, set_rate, stop_progress
+from ray_sim.kernels.core.progress import keep_progress, save, set_rate, stop_progress
 from ray_sim.kernels.core.record import add_event, add_holding
 
 
@@ -151,6 +151,28 @@ def finish_due(now: int, books: Books, record: Recorder) -> int:
         books.affected[n] = job
         n += 1
     return n
+
+
+@outlined
+def stop_jobs(now: int, books: Books, record: Recorder, jobs: I64, keep: I64, work: F64, lost: I64) -> None:
+    """Take all that running ``jobs`` hold, not by the policy's decision; they wait again.
+
+    Parameters
+    ----------
+    keep : (n,) what each keeps of its progress, see `keep_progress`
+    work : (J,) all work of each job
+    lost : (n,) set to the microseconds of progress that each loses
+    """
+    ledger = books.ledger
+    for i in range(len(jobs)):
+        job = jobs[i]
+        stop_progress(ledger, books.calendar, job, now)
+        lost[i] = keep_progress(ledger, job, keep[i], work[job])
+        release(books.arrays, books.pool, books.used, job)
+        ledger.status[job] = WAITING
+        books.counts[0] += 1
+        books.counts[1] -= 1
+        add_event(record, now, STOP, job, -1, -1, 0)
 
 
 @kernel

@@ -11,7 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from ray_sim.kernels.compile import kernel, outlined
-from ray_sim.kernels.core.arrays import F64, I64, NEVER, RUNNING, Calendar, Ledger
+from ray_sim.kernels.core.arrays import (
+    F64,
+    I64,
+    KEEP_ALL,
+    KEEP_CHECKPOINT,
+    NEVER,
+    RUNNING,
+    Calendar,
+    Ledger,
+)
 from ray_sim.kernels.core.heap import schedule, unschedule
 
 
@@ -88,6 +97,45 @@ def _settle(ledger: Ledger, job: int, now: int) -> None:
     ledger.work_left[job] = max(0.0, ledger.work_left[job] - ledger.rate[job] * done)
     ledger.ran[job] += done
     ledger.anchor[job] = max(ledger.anchor[job], now)
+
+
+@outlined
+def keep_progress(ledger: Ledger, job: int, keep: int, work: float) -> int:
+    """Set a job whose progress is booked back to what it keeps; return the microseconds of progress lost.
+
+    Parameters
+    ----------
+    keep : `KEEP_ALL`, `KEEP_CHECKPOINT` or `KEEP_NOTHING`
+    work : all work of the job, which is left under `KEEP_NOTHING`; its lost time is then all it ever ran
+    """
+    before = ledger.lost[job]
+    if keep == KEEP_ALL:
+        ledger.saved[job] = ledger.work_left[job]
+    elif keep == KEEP_CHECKPOINT:
+        fall_back(ledger, job)
+    else:
+        ledger.work_left[job] = work
+        ledger.saved[job] = work
+        ledger.lost[job] = ledger.ran[job]
+    ledger.saved_ran[job] = ledger.ran[job]
+    return int(ledger.lost[job] - before)
+
+
+@outlined
+def set_back(now: int, ledger: Ledger, jobs: I64, keep: int, work: F64, lost: I64) -> None:
+    """Set the running ones of ``jobs`` back to what they keep, before they are placed anew or suspended.
+
+    Parameters
+    ----------
+    work : (J,) all work of each job
+    lost : (n,) set to the microseconds of progress that each loses
+    """
+    for i in range(len(jobs)):
+        job, lost[i] = jobs[i], 0
+        if ledger.status[job] == RUNNING:
+            _settle(ledger, job, now)
+            lost[i] = keep_progress(ledger, job, keep, work[job])
+            ledger.rate[job] = -1.0  # none, so that any rate that follows gives another time of completion
 
 
 @kernel

@@ -40,6 +40,7 @@ from ray_sim.policy_api import (
     KNOWING_RULES,
     NO_JOBS,
     WHOLE_TRACE,
+    Causes,
     Decision,
     Parameter,
     Policy,
@@ -130,7 +131,7 @@ class Batch(Policy):
         """(J,) planned run time in microseconds."""
         if given is None:
             return np.full(jobs, self._default_limit_us)
-        return np.maximum(np.where(given < 0, self._default_limit_us, given), 1)
+        return np.maximum(np.where(given == NEVER, self._default_limit_us, given), 1)
 
     def _accounts(self, columns: Any, team: IntArray) -> FairShare:
         """Accounts, each a user in a team or, without teams, in a vc."""
@@ -219,6 +220,7 @@ class Batch(Policy):
             changes=self._changes if self._changes.size[0] else None,
             reject=rejected,
             reject_reason=reasons,
+            causes=self._told(),
             review_us=int(self._work.kept.due.min(initial=NEVER)) if self._options[GRACE_US] else NEVER,
         )
 
@@ -226,6 +228,17 @@ class Batch(Policy):
         """Jobs that the last decision stops, now or after their grace period, and whom they make room for."""
         n = self._work.size[STOPPED]
         return self._work.stopped[:n].copy(), self._work.stopped_by[:n].copy()
+
+    def _told(self) -> Causes | None:
+        """Whom the jobs that stop now make room for, at the end of a grace period by its promise."""
+        n = int(self._changes.size[0])
+        jobs = np.sort(self._changes.job[:n][np.diff(self._changes.ptr[: n + 1]) == 0])
+        if not len(jobs):
+            return None
+        by = self._work.kept.by.copy()
+        stopped, stopped_by = self.causes()
+        by[stopped] = stopped_by
+        return Causes(jobs, by[jobs], ("preempt",) * len(jobs))
 
     def _never(self, view: View) -> tuple[IntArray, str | tuple[str, ...]]:
         """Jobs that came and can never start, sorted, and the reason of each."""

@@ -39,6 +39,7 @@ from tests.figures import chunked_of
 from tests.patience import until
 from tests.proofs import instances
 from tests.random_worlds import PolicyChoice, policies
+from tests.required import new_policy
 from tests.worlds import fingerprint, replay
 
 pytestmark = pytest.mark.ray
@@ -119,7 +120,7 @@ EVERY_COMMIT = {"drf"}
 )
 def test_every_policy_leaves_the_same_bytes_on_actors(policy: str) -> None:
     for name, clause in ACTOR_CLAUSES.items():
-        assert clause(Subject(partial(create_policy, policy))), name
+        assert clause(Subject(partial(new_policy, policy))), name
 
 
 @pytest.mark.long

@@ -26,6 +26,7 @@ from ray_sim.solvers.utility_bounds import price_bound, utility_bounds
 from tests.best_utility import best_utility, slot_claims, slot_jobs, tiny_world
 from tests.elastic_worlds import elastic_world
 from tests.proofs import instances
+from tests.required import new_policy
 from tests.training import profile
 from tests.worlds import Job, cluster_of, job_table, world_of
 
@@ -54,7 +55,7 @@ def utility_world(
 
 
 def summary_of(world: World, policy: str = "fifo", **params: object) -> Summary:
-    return run_world(world, create_policy(policy, params)).summary
+    return run_world(world, new_policy(policy, params)).summary
 
 
 def certificate(world: World, policy: str = "fifo", **params: object) -> UtilityCertificate:

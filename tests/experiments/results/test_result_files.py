@@ -38,10 +38,11 @@ def test_a_written_run_reads_back_equal(tmp_path: Path) -> None:
     assert (back.loop, back.loop_reason) == ("compiled", None)
 
 
-def test_a_result_written_before_jobs_had_users_reads_with_users_that_are_null(tmp_path: Path) -> None:
+def test_a_result_of_format_6_reads_with_the_columns_that_it_had_not_as_nulls(tmp_path: Path) -> None:
     result = three_jobs()
-    earlier = replace(result, jobs=result.jobs.drop("user"))
-    write_files(tmp_path / "earlier", encode_result(earlier, MANIFEST))
+    earlier = replace(result, jobs=result.jobs.drop("user", "rho"))
+    write_files(tmp_path / "earlier", encode_result(earlier, MANIFEST | {"format": 6}))
+    assert read_manifest(tmp_path / "earlier")["format"] == 6
     assert_frame_equal(read_result(tmp_path / "earlier").jobs, result.jobs)
 
 

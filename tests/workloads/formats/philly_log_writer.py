@@ -175,7 +175,7 @@ def _count(job: _Job, oddity: Oddity | None, truth: LogTruth, zone: ZoneInfo) ->
     attempts = len(job.pieces)
     copies = 2 if oddity == Oddity.REPEATED else 1
     truth.records += copies
-    truth.rows.update({RunTime.SPAN: copies, RunTime.SUM: copies})
+    truth.rows.update(dict.fromkeys((RunTime.SPAN, RunTime.SUM, RunTime.LOG), copies))
     truth.rows[RunTime.ATTEMPTS] += 1 if oddity in _WITHOUT_ATTEMPTS else copies * attempts
     if oddity is not None:
         truth.oddities[oddity] += 1
@@ -204,10 +204,11 @@ def _came_twice(epoch_s: int, zone: ZoneInfo) -> bool:
 
 def _count_rejects(oddity: Oddity, attempts: int, truth: LogTruth) -> None:
     if oddity in _BY_JOB:
-        truth.rejected[RunTime.SPAN][_BY_JOB[oddity]] += 1
-        truth.rejected[RunTime.SUM][_BY_JOB[oddity]] += 1
+        for rule in (RunTime.SPAN, RunTime.SUM, RunTime.LOG):
+            truth.rejected[rule][_BY_JOB[oddity]] += 1
     elif oddity in _BY_ATTEMPT:
-        truth.rejected[RunTime.SUM]["incomplete_attempt"] += 1
+        for rule in (RunTime.SUM, RunTime.LOG):
+            truth.rejected[rule]["incomplete_attempt"] += 1
     if oddity in _BY_ATTEMPT:
         truth.rejected[RunTime.ATTEMPTS][_BY_ATTEMPT[oddity]] += 1
     elif oddity in _BY_JOB:

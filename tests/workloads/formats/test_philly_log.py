@@ -306,8 +306,10 @@ def test_of_the_records_of_a_job_the_ended_and_then_the_longest_is_kept(
     notes = (report.notes["replaced_by_ended_record"], report.notes["replaced_by_longer_record"])
     assert notes == (1, 1)
     frame = read_frame(report.out)
-    kept = {RunTime.SPAN: [300, 757], RunTime.SUM: [300, 660], RunTime.ATTEMPTS: [300, 60, 600]}
-    assert frame["duration_s"].to_list() == kept[rule]
+    kept = {RunTime.SPAN: [300, 757], RunTime.ATTEMPTS: [300, 60, 600]}
+    assert frame["duration_s"].to_list() == kept.get(rule, [300, 660])
+    if rule == RunTime.LOG:
+        assert frame["attempt_log"].to_list() == ["300", "60 600"]
     assert report.rejects is not None
     lines = pl.read_parquet(report.rejects).select("source", "line").unique().sort("source", "line").rows()
     assert lines == [("1", 1), ("1", 2), ("2", 3), ("2", 4)]
@@ -316,7 +318,7 @@ def test_of_the_records_of_a_job_the_ended_and_then_the_longest_is_kept(
 
 
 def test_an_unknown_rule_lists_those_there_are() -> None:
-    with pytest.raises(UnknownNameError, match=r"'total'.* Known: attempts, span, sum"):
+    with pytest.raises(UnknownNameError, match=r"'total'.* Known: attempts, log, span, sum"):
         choose(RunTime, "--run-time", "total")
 
 

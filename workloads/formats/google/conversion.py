@@ -86,6 +86,8 @@ def read(
 
 
 def _rule(options: ConvertOptions) -> RunTime:
+    if options.run_time == RunTime.LOG:
+        raise InvalidInputError("--run-time log: is for Philly's logs; take sum or attempts")
     if options.rows == RowKind.TASK:
         return options.run_time or RunTime.SUM
     if options.run_time not in (None, RunTime.SPAN):

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 from workloads.checks import EPOCH_RANGE_S, RowError
 from workloads.formats.json_records import JsonRecord
-from workloads.schema import MAX_COUNT
+from workloads.schema import MAX_ATTEMPTS, MAX_COUNT
 from workloads.trace_format import RunTime
 
 MISSING = (None, "", "None", "null")
@@ -274,20 +274,25 @@ class LoggedRun(NamedTuple):
     attempts: int
     status: str | None
     group_id: str | None = None
+    attempt_log: str | None = None
 
 
 Rule = Callable[[LoggedJob], Iterator[LoggedRun | RowError]]
 
 
-def _whole(job: LoggedJob, *, summed: bool = False) -> Iterator[LoggedRun | RowError]:
+def _whole(job: LoggedJob, *, summed: bool = False, listed: bool = False) -> Iterator[LoggedRun | RowError]:
     """One row: from the first attempt's start to the last attempt's end, as in the trace's own analysis.
 
-    Its run time is all of that or, if ``summed``, the sum of all attempts, without the gaps between them.
+    Its run time is all of that or, if ``summed``, the sum of all attempts, without the gaps between them; if
+    ``listed``, the row has the lengths of attempts that took any time.
     """
     start_s, end_s = _known(job.attempts[0].start_s), _known(job.attempts[-1].end_s)
     duration_s = sum(map(_length_s, job.attempts)) if summed else end_s - start_s
     if end_s < start_s:
         raise RowError("negative_duration_s")
+    lengths = [str(length_s) for length_s in map(_length_s, job.attempts) if length_s] if listed else []
+    if len(lengths) > MAX_ATTEMPTS:
+        raise RowError("absurd_attempts")
     yield LoggedRun(
         job_id=job.job_id,
         submit_s=job.submit_s,
@@ -297,6 +302,7 @@ def _whole(job: LoggedJob, *, summed: bool = False) -> Iterator[LoggedRun | RowE
         num_gpus=_num_gpus(job.attempts[0]),
         attempts=len(job.attempts),
         status=job.status,
+        attempt_log=" ".join(lengths) or None,
     )
 
 
@@ -314,6 +320,7 @@ def _each(job: LoggedJob) -> Iterator[LoggedRun | RowError]:
 RULES: dict[RunTime, Rule] = {
     RunTime.SPAN: _whole,
     RunTime.SUM: partial(_whole, summed=True),
+    RunTime.LOG: partial(_whole, summed=True, listed=True),
     RunTime.ATTEMPTS: _each,
 }
 

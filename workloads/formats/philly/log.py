@@ -48,6 +48,7 @@ _RUN_SCHEMA: dict[str, pl.DataType] = {
     "wait_s": pl.Float64(),
     "span_s": pl.Float64(),
     "group_id": pl.String(),
+    "attempt_log": pl.String(),
 }
 
 NAME, GPUS = "machineId", "number of GPUs"
@@ -227,6 +228,7 @@ class _Log:
             wait_s if wait_s >= 0 else None,
             run.end_s - run.start_s,
             run.group_id,
+            run.attempt_log,
         )
         self.read += 1
 

@@ -114,6 +114,9 @@ class ChunkedJobs(JobKind):
 
         return ChunkedRun(core, ChunkFacts.in_world(core.world))
 
+    def alone_us(self, world: World) -> None:
+        """None: `duration_s` is not read."""
+
     def jct_limits(self, world: World, jobs: IntArray) -> JctLimits:
         """Chunks on the workers of their partition, and in its cloud."""
         from ray_sim.engine.kinds.chunked.facts import ChunkFacts

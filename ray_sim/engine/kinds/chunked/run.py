@@ -24,8 +24,9 @@ from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.states import State, same
 from ray_sim.engine.view import View
+from ray_sim.engine.world import World
 from ray_sim.kernels.chunked.chunk_ledger import rest
-from ray_sim.kernels.core.arrays import COMPLETED, LOSE, PARAMETER_SERVER, Outages
+from ray_sim.kernels.core.arrays import COMPLETED, LOSE, PARAMETER_SERVER, Outages, Recorder
 from ray_sim.kernels.core.record import add_event
 from ray_sim.model.figures import ChunkedFigures, DeadlineMisses
 from ray_sim.model.progress_rule import RigidProgress
@@ -41,6 +42,9 @@ class ChunkedOutcome(KindOutcome):
     stalled_us: IntArray
     """(J,) time as an active job without a parameter server."""
     rounding: SlotRounding
+
+    def gpu_us(self, world: World, record: Recorder, held_us: IntArray) -> None:
+        """Worker slots are not told in GPUs."""
 
     def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> ChunkedFigures:
         """Time without a parameter server, rounding up to whole slots, cost of preemptions."""

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.decision import NO_JOBS, NO_WAKE, Decision, Wake
+from ray_sim.engine.gpu_time import holdings_of
 from ray_sim.engine.kinds.elastic.colocation import RunColocation
 from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
 from ray_sim.engine.kinds.elastic.estimate_errors import SPEED, WORK_LEFT, EstimateErrors, check_estimates
@@ -22,7 +23,8 @@ from ray_sim.engine.kinds.run import KindOutcome, KindRun
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.states import State, Stateful, all_within, joined, section
 from ray_sim.engine.view import View
-from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING
+from ray_sim.engine.world import World
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING, Recorder
 from ray_sim.kernels.core.progress import work_left_of
 from ray_sim.kernels.elastic.training import Training, book_traffic, note_placements
 from ray_sim.kernels.handle import handle
@@ -76,6 +78,13 @@ class ElasticOutcome(KindOutcome):
             convergence_error=errors[WORK_LEFT],
             interference_share=self._interference_share(counted),
         )
+
+    def gpu_us(self, world: World, record: Recorder, held_us: IntArray) -> FloatArray:
+        """(J,) GPU-microseconds that each job has held, by the events of its holdings."""
+        spells = holdings_of(world, record, world.end_us(self.now_us))
+        spent_us = spells.gpus * (spells.until_us - spells.from_us)
+        sums: FloatArray = np.bincount(spells.job, spent_us, minlength=len(world.table)).astype(np.float64)
+        return sums
 
     def _interference_share(self, counted: BoolArray | None) -> float | None:
         """Share of the time of training that interference cost the counted jobs."""

@@ -50,6 +50,7 @@ class RigidJobs(JobKind):
     parameters = (BOUND_CELLS, GPU_SHARES, FRAGMENTATION_TARGET)
     heeds = frozenset({"fragmentation_target"})
     devices = True
+    stoppable = True
 
     def facts(self, setting: WorldSetting) -> RigidFacts:
         """Make the facts of a world, see `RigidFacts`."""

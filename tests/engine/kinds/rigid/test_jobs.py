@@ -18,6 +18,7 @@ from ray_sim.model.streams import Streams
 from ray_sim.policies.registry import create_policy, policy_classes
 from ray_sim.reports.tables import RunRow, run_table
 from tests.proofs import instances
+from tests.required import new_policy
 
 POLICIES = [name for name, policy in policy_classes().items() if policy.schedules == GANGS]
 ROUNDED = 2e-9
@@ -25,7 +26,7 @@ ROUNDED = 2e-9
 
 
 def _summary(world: World, policy: str) -> Summary:
-    return run_world(world, create_policy(policy)).summary
+    return run_world(world, new_policy(policy)).summary
 
 
 def _certificate(world: World, policy: str) -> JctCertificate:
