@@ -140,9 +140,9 @@ def _under_gittins(gap: IntArray, service: IntArray, tmp_path: Path) -> pl.DataF
 
 
 def test_the_times_of_two_sizes_under_gittins(tmp_path: Path) -> None:
-    # Half load, where 20,000 jobs tell: short jobs take 1.14, long ones 15.7.
+    # Half load, where 6,000 jobs tell: short jobs take 1.14, long ones 15.7.
     rate = 0.5 / 2.8
-    jobs = _under_gittins(*_two_sizes(20_000, rate, 0), tmp_path)
+    jobs = _under_gittins(*_two_sizes(6_000, rate, 0), tmp_path)
     for size, theory in zip((SHORT_S, LONG_S), _times_of_two_sizes(rate), strict=True):
         assert_theory_holds(jobs.filter(pl.col("duration_s") == size)["jct_s"].to_numpy(), theory)
 
