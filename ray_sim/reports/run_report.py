@@ -32,7 +32,7 @@ from ray_sim.reports.page import (
 from ray_sim.reports.plots import completed_jct_s, jct_cdf_svg
 from ray_sim.reports.submission_times import after_first_text, first_submission_s, utc_text
 from ray_sim.reports.tables import columns_in_use, in_human_units, legend, summary_rows
-from ray_sim.reports.teams import team_sections
+from ray_sim.reports.teams import team_section
 
 SLOWEST = 10
 """Number of jobs in the table of the slowest."""
@@ -77,7 +77,7 @@ def run_page(
     fragmentation; `no_reasons` says why there is none.
     """
     left_out = (("left out: reasons of waits, fragmentation", no_reasons),) if no_reasons else ()
-    summary, found = result.summary, result.summary.certificate
+    summary, found, teams = result.summary, result.summary.certificate, result.teams
     warnings = tuple(("policy", text) for text in summary.policy_warnings or ())
     outcome = fact_texts(in_human_units(summary_rows(summary)))
     bound: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ def run_page(
             *([Section("Warnings", facts=warnings)] if warnings else []),
             Section("Summary", text=bound, facts=outcome),
             Section("Over the run", facts=left_out, charts=run_charts(result, explainer)),
-            *team_sections(result, explainer, no_reasons),
+            *([] if teams is None else [team_section(teams, result.jobs["vc"], explainer, no_reasons)]),
             Section("Completion times", pictures=(times,)),
             Section("Completion times by job size", tables=(by_size,)),
             *_by_owner(result.jobs, "vc", "virtual cluster"),

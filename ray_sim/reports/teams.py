@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from ray_sim.model.result import RunResult
 from ray_sim.model.teams import OTHERS
 from ray_sim.model.units import US_PER_S
 from ray_sim.reports.history.explanation import RunExplainer
@@ -60,20 +59,23 @@ def held_by_team(explainer: RunExplainer, vc: pl.Series, teams: pl.Series) -> di
     }
 
 
-def team_sections(result: RunResult, explainer: RunExplainer | None, no_reasons: str) -> list[Section]:
-    """Table of the teams, waste by reason, and GPUs held over time; without teams only waste.
+def team_section(
+    teams: pl.DataFrame, vc: pl.Series, explainer: RunExplainer | None, no_reasons: str
+) -> Section:
+    """Table of the teams, waste by reason, and GPUs held over time.
 
     Without an explainer there are no charts; `no_reasons` says why there is none.
+
+    Parameters
+    ----------
+    teams : columns of `TEAM_SCHEMA`
+    vc : virtual cluster of each job
     """
-    teams = result.teams
-    if teams is None:
-        waste = _waste({"GPU-h": result.summary.wasted_gpu_h})
-        return [Section("Wasted GPU time", tables=waste)] if waste else []
     wasted = {name: json.loads(text or "{}") for name, text in teams["team", "wasted_by_reason"].rows()}
     table = frame_table(teams.select(**COLUMNS), {title: title for title in COLUMNS})
     left_out = (("left out: GPUs held over time", no_reasons),) if explainer is None else ()
-    charts = () if explainer is None else _charts(explainer, result.jobs["vc"], teams["team"])
-    return [Section("Teams", left_out, (table, *_waste(wasted)), charts=charts)]
+    charts = () if explainer is None else _charts(explainer, vc, teams["team"])
+    return Section("Teams", left_out, (table, *_waste(wasted)), charts=charts)
 
 
 def _charts(explainer: RunExplainer, vc: pl.Series, teams: pl.Series) -> tuple[Chart, ...]:
@@ -87,11 +89,11 @@ def _charts(explainer: RunExplainer, vc: pl.Series, teams: pl.Series) -> tuple[C
     return line_chart("GPUs held by teams", "GPUs", held), *([shares] if used else [])
 
 
-def _waste(wasted: Mapping[str, Mapping[str, float] | None]) -> tuple[Table, ...]:
-    """GPU-hours by reason, a column for each name; no table where nothing is wasted."""
-    reasons = sorted({reason for each in wasted.values() for reason in each or ()})
-    rows = tuple(
-        (Cell(reason), *(number_cell((each or {}).get(reason, 0.0)) for each in wasted.values()))
+def _waste(wasted: Mapping[str, Mapping[str, float]]) -> tuple[Table, ...]:
+    """GPU-hours by reason, a column for each team; no table where nothing is wasted."""
+    reasons = sorted({reason for each in wasted.values() for reason in each})
+    rows = (
+        (Cell(reason), *(number_cell(each.get(reason, 0.0)) for each in wasted.values()))
         for reason in reasons
     )
-    return (Table(("wasted GPU-h", *wasted), rows),) if rows else ()
+    return (Table(("wasted GPU-h", *wasted), tuple(rows)),) if reasons else ()

@@ -70,13 +70,11 @@ def test_jobs_without_a_team_of_their_own_are_the_others() -> None:
     assert team_of(pl.Series(["a", "b", None]), NAMES).to_list() == ["a", "*", "*"]
 
 
-def lending_world(*, teams: bool = True) -> World:
+def lending_world() -> World:
     """V borrows 4 of its 8 GPUs until S comes at 2 h, and loses the 2 h that no checkpoint keeps."""
     jobs = [Job(0, 8, 10 * HOUR, "vision"), Job(2 * HOUR, 4, 3 * HOUR, "speech")]
     quota = (Quota("gpu", 4000, None, 4000),)
-    cluster = replace(
-        cluster_of([8.0]), teams=(Team("vision", quota), Team("speech", quota)) if teams else ()
-    )
+    cluster = replace(cluster_of([8.0]), teams=(Team("vision", quota), Team("speech", quota)))
     params = {"preemption": "checkpoint", "checkpoint_s": 3 * HOUR}
     return build_world(job_table(jobs), cluster, params=params)
 
@@ -115,14 +113,3 @@ def test_without_the_inputs_of_the_run_the_page_says_which_charts_are_left_out()
         (),
     )
     assert len(teams.tables) == 2
-
-
-def test_without_teams_only_waste_is_shown_where_there_is_some() -> None:
-    world = lending_world(teams=False)
-    wasteful = replay(world, "las", limits_gpu_s="3600", loop="general")
-    [waste] = section_of(run_page("", "", [], [], wasteful), "Wasted GPU time").tables
-    assert waste.columns == ("wasted GPU-h", "GPU-h")
-    assert wasteful.summary.wasted_gpu_h is not None
-    assert [row[0].text for row in waste.rows] == [*wasteful.summary.wasted_gpu_h]
-    headings = {part.heading for part in run_page("", "", [], [], replay(world, "fifo")).sections}
-    assert not headings & {"Teams", "Wasted GPU time"}
