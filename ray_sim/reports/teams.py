@@ -11,7 +11,17 @@ import polars as pl
 from ray_sim.model.teams import OTHERS
 from ray_sim.model.units import US_PER_S
 from ray_sim.reports.history.explanation import RunExplainer
-from ray_sim.reports.page import Cell, Chart, Line, Section, Table, frame_table, line_chart, number_cell
+from ray_sim.reports.page import (
+    Cell,
+    Chart,
+    Line,
+    Section,
+    Table,
+    frame_table,
+    line_chart,
+    number_cell,
+    without_constants,
+)
 
 _HOUR_S = 3600
 _GPU = "gpu"
@@ -72,7 +82,7 @@ def team_section(
     vc : virtual cluster of each job
     """
     wasted = {name: json.loads(text or "{}") for name, text in teams["team", "wasted_by_reason"].rows()}
-    table = frame_table(teams.select(**COLUMNS), {title: title for title in COLUMNS})
+    table = without_constants(frame_table(teams.select(**COLUMNS), {title: title for title in COLUMNS}))
     left_out = (("left out: GPUs held over time", no_reasons),) if explainer is None else ()
     charts = () if explainer is None else _charts(explainer, vc, teams["team"])
     return Section("Teams", left_out, (table, *_waste(wasted)), charts=charts)
