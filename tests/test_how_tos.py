@@ -18,7 +18,7 @@ from tests.page_commands import REPOSITORY, copy_project, files_of, run_steps, s
 DOCS = REPOSITORY / "docs"
 HOW_TOS = (
     *("own_policies.md", "idea_to_figure.md", "running.md", "sweeps.md", "compare.md", "clusters.md"),
-    *("planning.md", "reports.md", "faults.md"),
+    *("my_cluster.md", "planning.md", "reports.md", "faults.md"),
     *("mlflow.md", "policies.md", "workloads.md", "training.md", "engine.md", "install.md"),
     *("certificates.md", "models/interference.md", "models/a_online.md", "models/harmony.md"),
     *(
@@ -40,7 +40,8 @@ NOT_RUN = {
         *("philly.yaml", "philly_days.yaml", "runs/fifo --trace", "packing runs/fgd", "earlier.parquet"),
     ),
     "a public trace, of which tests/workloads/formats/test_presets.py converts a sample": (
-        *("convert sacct", "convert swf", "convert k8s-", "convert kueue", "convert condor", "convert pbs"),
+        *("convert sacct jobs.txt", "convert swf", "convert k8s-", "convert kueue workloads.json"),
+        *("convert condor", "convert pbs"),
         *("convert pai-2020", "convert alibaba-2018", "convert helios Venus", "convert acme trace"),
         *("convert azure-vm", "convert opendc"),
     ),

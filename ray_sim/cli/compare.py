@@ -42,7 +42,7 @@ def compare(
         list[str] | None,
         Option(
             metavar="CLASS",
-            help="Also compare by class of job: size, vc, user, load or duration; repeatable.",
+            help="Also compare by class of job: size, vc, team, user, load or duration; repeatable.",
         ),
     ] = None,
     policy: Annotated[

@@ -19,7 +19,8 @@ def teams(
 
     Example: ray-sim teams runs/batch-1a2b runs/fifo-3c4d
     """
-    from ray_sim.experiments.teams import COLUMNS, read_teams
+    from ray_sim.experiments.results.result_files import read_teams
+    from ray_sim.reports.teams import COLUMNS
 
     found = {str(run): read_teams(run) for run in runs}
     if json_output:

@@ -10,7 +10,7 @@ from operator import itemgetter
 import polars as pl
 
 from ray_sim.experiments.axis import find_scale
-from ray_sim.experiments.results.result_files import read_table
+from ray_sim.experiments.results.result_files import read_table, read_teams
 from ray_sim.experiments.results.stored_runs import FoundRun, Missing, differing_versions, find_runs
 from ray_sim.model.arguments import expect
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
@@ -42,6 +42,7 @@ from ray_sim.reports.policy_bounds import PolicyBound, policy_bounds
 from ray_sim.reports.small_tables import breakdown_table, comparison_table, job_facts, page_table_html
 from ray_sim.reports.statistics import Cover, shortfall
 from ray_sim.reports.tables import KEYS
+from ray_sim.reports.teams import team_of
 from workloads.progress import Progress, silent
 
 
@@ -304,7 +305,7 @@ def _group(
 
     def jobs_of(policy: str) -> pl.DataFrame:
         own = [run for run in runs if run.entry.policy == policy]
-        return _jobs(own, read, with_load=By.LOAD in kinds)
+        return _jobs(own, read, kinds)
 
     breakdowns: list[Breakdown] = []
     jobs: JobComparison | None = None
@@ -319,12 +320,14 @@ def _group(
     return Group(*labels, comparison, bounds, tuple(breakdowns), jobs)
 
 
-def _jobs(runs: Iterable[FoundRun], read: Callable[[], None], *, with_load: bool) -> pl.DataFrame:
-    """The counted jobs of a policy's runs in order of seed, with `seed` and, on request, `in_system`."""
+def _jobs(runs: Iterable[FoundRun], read: Callable[[], None], kinds: Sequence[By]) -> pl.DataFrame:
+    """The counted jobs of a policy's runs in order of seed, with `seed` and what `kinds` need of a run."""
     frames = []
     for run in sorted(runs, key=lambda run: run.entry.seed or 0):
         jobs = read_table(run.directory, "jobs").select(JOB_COLUMNS)
-        if with_load:
+        if By.TEAM in kinds:
+            jobs = jobs.with_columns(team=team_of(jobs["vc"], read_teams(run.directory)["team"]))
+        if By.LOAD in kinds:
             timeline = read_table(run.directory, "timeline")
             present = jobs_in_system(jobs["submit_s"].to_numpy(), timeline)
             jobs = jobs.with_columns(in_system=pl.Series(present))

@@ -22,6 +22,7 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.parameters import resolve
 from ray_sim.model.result import RunResult
 from ray_sim.model.text import names_text, shown
+from ray_sim.model.units import QUANTA_PER_UNIT
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.history.explanation import Explanation, RunExplainer
 from ray_sim.reports.history.holdings import RunFacts
@@ -105,6 +106,12 @@ def facts_of(world: World, declared: dict[str, object]) -> RunFacts:
         ps_levels=None if eligible is None else (eligible.ps_offer, eligible.ps_need),
         strict=declared.get("backfill") is False,
         placement=placement if isinstance(placement, str) else None,
+        quotas={
+            team.name: quota.nominal / QUANTA_PER_UNIT["gpu"]
+            for team in world.cluster.teams
+            for quota in team.quotas
+            if quota.resource == "gpu"
+        },
     )
 
 

@@ -27,6 +27,7 @@ class By(StrEnum):
 
     SIZE = "size"
     VC = "vc"
+    TEAM = "team"
     USER = "user"
     LOAD = "load"
     DURATION = "duration"
@@ -109,13 +110,14 @@ def classify(by: By, baseline: pl.DataFrame) -> pl.DataFrame:
 
     Parameters
     ----------
-    baseline : columns vc, user, num_gpus, duration_s and in_system (see `jobs_in_system`)
+    baseline : columns vc, user, num_gpus, duration_s, in_system (see `jobs_in_system`) and team (see
+        `ray_sim.reports.teams.team_of`), of which the classification reads its own
     """
     match by:
         case By.SIZE:
             index = np.searchsorted([1.0, 4.0, 8.0], baseline["num_gpus"].to_numpy(), side="left")
             labels = ["1", "2-4", "5-8", "> 8"]
-        case By.VC | By.USER:
+        case By.VC | By.TEAM | By.USER:
             names = baseline[by].fill_null(f"no {by}")
             labels = names.unique().sort().to_list()
             index = names.rank("dense").to_numpy().astype(np.int64) - 1

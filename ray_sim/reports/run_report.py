@@ -32,6 +32,7 @@ from ray_sim.reports.page import (
 from ray_sim.reports.plots import completed_jct_s, jct_cdf_svg
 from ray_sim.reports.submission_times import after_first_text, first_submission_s, utc_text
 from ray_sim.reports.tables import columns_in_use, in_human_units, legend, summary_rows
+from ray_sim.reports.teams import team_section
 
 SLOWEST = 10
 """Number of jobs in the table of the slowest."""
@@ -76,7 +77,7 @@ def run_page(
     fragmentation; `no_reasons` says why there is none.
     """
     left_out = (("left out: reasons of waits, fragmentation", no_reasons),) if no_reasons else ()
-    summary, found = result.summary, result.summary.certificate
+    summary, found, teams = result.summary, result.summary.certificate, result.teams
     warnings = tuple(("policy", text) for text in summary.policy_warnings or ())
     outcome = fact_texts(in_human_units(summary_rows(summary)))
     bound: tuple[str, ...] = ()
@@ -95,6 +96,7 @@ def run_page(
             *([Section("Warnings", facts=warnings)] if warnings else []),
             Section("Summary", text=bound, facts=outcome),
             Section("Over the run", facts=left_out, charts=run_charts(result, explainer)),
+            *([] if teams is None else [team_section(teams, result.jobs["vc"], explainer, no_reasons)]),
             Section("Completion times", pictures=(times,)),
             Section("Completion times by job size", tables=(by_size,)),
             *_by_owner(result.jobs, "vc", "virtual cluster"),
@@ -260,12 +262,8 @@ def _by_place(history: History, places: Mapping[str, BoolArray]) -> dict[str, tu
     stays = history.holdings
     lines = {}
     for name, servers in places.items():
-        mine = servers[stays.server]
-        times = np.concatenate([stays.begin_us[mine], stays.end_us[mine]])
-        steps = np.concatenate([stays.tasks[mine], -stays.tasks[mine]])
-        at, place = np.unique(times, return_inverse=True)
-        held = np.cumsum(np.bincount(place, steps, minlength=len(at)))
-        lines[name] = (at / US_PER_S, held)
+        time_us, tasks = stays.over_time(np.where(servers[stays.server], stays.tasks, 0))
+        lines[name] = (time_us / US_PER_S, tasks)
     return lines
 
 

@@ -24,12 +24,17 @@ def test_a_run_is_shown_by_team(
     write_workload(*synth("philly", 30, 1), Path("w.parquet"))
     for name, content in (("with", CLUSTER + TEAMS), ("without", CLUSTER)):
         Path(f"{name}.yaml").write_text(content)
-        options = ["--workload", "w.parquet", "--cluster", f"{name}.yaml", "--policy", "fifo", "-o", name]
-        assert main(["run", *options]) == 0
+        for policy, out in (("fifo", name), ("sjf", f"{name}-sjf")):
+            options = ["--workload", "w.parquet", "--cluster", f"{name}.yaml", "--policy", policy, "-o", out]
+            assert main(["run", *options]) == 0
     capsys.readouterr()
     [row] = answer(capsys, "teams", "with")["with"]
     assert (row["team"], row["jobs"], row["completed"]) == ("*", 30, 30)
     assert main(["teams", "with"]) == 0
     assert "held, GPU-h" in capsys.readouterr().out
-    assert main(["teams", "without"]) == 2
-    assert "its cluster has no teams" in capsys.readouterr().err
+    for command in (["teams", "without"], ["compare", "without", "without-sjf", "--by", "team"]):
+        assert main(command) == 2
+        assert "its cluster has no teams" in capsys.readouterr().err
+    report = answer(capsys, "compare", "with", "with-sjf", "--by", "team", "--baseline", "fifo")
+    [breakdown] = report["groups"][0]["breakdowns"]
+    assert [(each["label"], each["jobs"]) for each in breakdown["classes"]] == [("*", 30)]

@@ -151,6 +151,19 @@ def read_table(directory: Path, name: str) -> pl.DataFrame:
     return _read_frame(directory, name, read_manifest(directory)["files"])
 
 
+def read_teams(directory: Path) -> pl.DataFrame:
+    """Read teams.parquet, after checking its SHA-256.
+
+    Raises
+    ------
+    InvalidInputError : no run, a damaged one, or one on a cluster without teams
+    """
+    table = _read_optional(directory, "teams", read_manifest(directory)["files"])
+    if table is None:
+        raise InvalidInputError(f"{directory}: its cluster has no teams; declare some in the cluster file")
+    return table
+
+
 def check_result(directory: Path) -> None:
     """Raise `InvalidInputError` if a file of the result has changed since it was written."""
     manifest = read_manifest(directory)

@@ -31,7 +31,7 @@ from ray_sim.kernels.core.devices import DEVICE, GPU
 from ray_sim.kernels.core.placement import LOAD_BALANCE, RULE_NAMES
 from ray_sim.kernels.core.room_over_time import NO_RULE
 from ray_sim.kernels.core.server_scores import SCORED_RULES
-from ray_sim.model.units import US_PER_S, BoolArray, IntArray
+from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
 from ray_sim.reports.submission_times import last_end_s
 
 
@@ -62,6 +62,8 @@ class RunFacts:
     """Whether the policy declares that no job passes one that does not fit (``backfill=False``)."""
     placement: str | None
     """Placement rule that the policy declares; None where it declares none."""
+    quotas: Mapping[str, float]
+    """GPUs by team of the cluster that has a quota of them."""
     epoch_utc: datetime | None = None
     """Instant of second 0 of the workload; None where submissions have no dates."""
 
@@ -183,6 +185,14 @@ class Holdings:
 
     def __len__(self) -> int:
         return len(self.job)
+
+    def over_time(self, amount: FloatArray | IntArray) -> tuple[IntArray, FloatArray]:
+        """Sum of an amount, (n,), of the stays at each instant at which it may change: times (us), sums."""
+        mine = amount != 0
+        times = np.concatenate([self.begin_us[mine], self.end_us[mine]])
+        at, place = np.unique(times, return_inverse=True)
+        steps = np.concatenate([amount[mine], -amount[mine]])
+        return at, np.cumsum(np.bincount(place, steps, minlength=len(at)))
 
     def amounts(self, facts: RunFacts) -> IntArray:
         """(n, R) quanta that each stay takes from its server."""
