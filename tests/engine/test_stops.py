@@ -27,7 +27,19 @@ from ray_sim.policy_api import Policy
 from tests.engine.test_snapshots import Keeper
 from tests.proofs import instances
 from tests.random_worlds import PolicyChoice, job_lists, policies
-from tests.worlds import HOUR, Job, cluster_of, column_of, fingerprint, job_table, replay, times_of
+from tests.worlds import (
+    DOWN,
+    HOUR,
+    UP,
+    Job,
+    availability,
+    cluster_of,
+    column_of,
+    fingerprint,
+    job_table,
+    replay,
+    times_of,
+)
 
 Columns = Mapping[str, Sequence[object]]
 
@@ -67,6 +79,21 @@ def test_a_job_fails_where_its_attempts_in_the_trace_ended() -> None:
         (5 * HOUR, 2, "node"),
     ]
     assert result.loop_reason == "faults (attempts) are injected in the general loop"
+
+
+def test_progress_that_a_stop_lost_is_not_lost_again_when_the_attempt_ends() -> None:
+    # The server goes at 1 h with 1 h of progress; attempts run 1-3 and 3-4.
+    changes = availability([(HOUR, 0, DOWN), (HOUR, 0, UP)])
+    world = build_world(
+        job_table([Job(0, 2, 3 * HOUR)], columns={"attempt_log": [log_of((2, ""), (1, ""))]}),
+        replace(cluster_of([2]), availability=changes),
+        params={"attempts": "replay", "checkpoint_s": 100 * HOUR},
+    )
+    result = replay(world, "fifo")
+    assert hours(result) == {"J1": (0, 4)}
+    assert result.stops is not None
+    assert result.stops.select("reason", "lost_s").rows() == [("server", HOUR), ("attempt", 2 * HOUR)]
+    assert column_of(result, "wasted_gpu_s") == {"J1": 6 * HOUR}
 
 
 @pytest.mark.parametrize(
