@@ -96,6 +96,15 @@ def test_progress_that_a_stop_lost_is_not_lost_again_when_the_attempt_ends() -> 
     assert column_of(result, "wasted_gpu_s") == {"J1": 6 * HOUR}
 
 
+def test_random_failures_end_no_job_whose_attempts_are_replayed() -> None:
+    log = {"attempt_log": [log_of((2, ""), (2, ""))]}
+    world = faulty([Job(0, 1, 4 * HOUR)], [1], log, attempts="replay", failure_gpu_h=0.2, retries=0)
+    result = replay(world, "fifo")
+    assert column_of(result, "status") == {"J1": "completed"}
+    assert result.stops is not None
+    assert {"failure", "attempt"} == set(result.stops["reason"])
+
+
 @pytest.mark.parametrize(
     ("preemption", "finish_h", "wasted"), [("save", 13, 0), ("checkpoint", 14, 4), ("restart", 17, 16)]
 )
