@@ -120,6 +120,14 @@ def test_what_a_suspended_job_keeps_is_a_fact_of_the_world(
     assert result.loop == ("compiled" if preemption == "save" else "general")
 
 
+def test_srtf_ranks_a_suspended_job_by_what_it_lost() -> None:
+    # J2 takes one of two GPUs at 2 h, with 8 of J1's 10 h left. J1 has 10 h left again, so J3, of 9 h, goes
+    # first at 3 h.
+    jobs = [Job(0, 2, 10 * HOUR), Job(2 * HOUR, 1, HOUR), Job(2.5 * HOUR, 2, 9 * HOUR)]
+    result = replay(faulty(jobs, [2], preemption="restart"), "srtf")
+    assert hours(result) == {"J1": (0, 22), "J2": (2, 3), "J3": (3, 12)}
+
+
 def test_a_move_costs_what_a_suspension_costs() -> None:
     class Mover(Policy):
         name = "mover"
