@@ -16,7 +16,7 @@ from ray_sim.engine.decision import NO_JOBS
 from ray_sim.engine.injectors import Ends, RandomFailures
 from ray_sim.engine.states import State, Stateful, Stateless, all_within, copies, joined, overwrite, section
 from ray_sim.engine.stops import InjectorLabel, Keep
-from ray_sim.kernels.core.arrays import FAILED, KILLED, RUNNING, WAITING
+from ray_sim.kernels.core.arrays import FAILED, FUTURE, KILLED, RUNNING, WAITING
 from ray_sim.kernels.core.hazards import Hazard, next_failure
 from ray_sim.kernels.core.progress import executed_of
 from ray_sim.kernels.handle import handle
@@ -76,7 +76,7 @@ class ClockRun(Stateless):
 
     def __init__(self, core: RunCore) -> None:
         self._core = core
-        self._next = NEVER_US
+        self._next = 0
 
     def _candidates(self) -> IntArray:
         """Jobs that may suffer a fault, in no order."""
@@ -119,8 +119,8 @@ class EndsRun(ClockRun):
 
     def _candidates(self) -> IntArray:
         status = self._core.ledger.status
-        if self._injector.since_submission:
-            return np.flatnonzero((status == RUNNING) | (status == WAITING))
+        if self._injector.since_submission:  # with jobs to come, which may be killed when they arrive
+            return np.flatnonzero((status == FUTURE) | (status == RUNNING) | (status == WAITING))
         return super()._candidates()
 
     def _due_us(self, now_us: int, jobs: IntArray) -> IntArray:

@@ -345,6 +345,14 @@ def test_a_job_that_is_killed_while_it_waits_leaves_the_queue(policy: str) -> No
     assert times_of(result)["J2"][1] == 4
 
 
+@pytest.mark.parametrize("submit_s", [0, 3])
+def test_a_job_that_is_killed_when_it_comes_never_starts(submit_s: int) -> None:
+    columns: Columns = {"status": ["Killed", "Pass"], "wait_s": [0.0, 0.0], "span_s": [0.0, 9.0]}
+    result = replay(faulty([Job(submit_s, 1, 2), Job(0, 1, 9)], [2], columns, endings="wall"), "fifo")
+    assert times_of(result) == {"J1": (None, submit_s), "J2": (0, 9)}
+    assert column_of(result, "status") == {"J1": "killed", "J2": "completed"}
+
+
 def test_what_faults_need_is_named_at_once() -> None:
     with pytest.raises(InvalidScenarioError) as refused:
         faulty([Job(0, 1, 5)], [1], endings="wall", limits=True, attempts="replay")
