@@ -76,7 +76,7 @@ def build_world(
         params=dict(params or {}),
         preemption=_preemption(values["preemption"], kind),
         injectors=injectors_of(values, table, kind),
-        retries=int(str(values["retries"])),
+        retries=NEVER_US if values["attempts"] == "replay" else int(str(values["retries"])),
         endings=None if values["endings"] == "ignore" else table.endings,
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ray_sim.kernels.core.arrays import Changes
 from ray_sim.model.errors import InfeasibleDecisionError
-from ray_sim.model.units import NEVER_US, IntArray
+from ray_sim.model.units import NEVER_US, BoolArray, IntArray
 
 
 class Wake(Flag):
@@ -89,6 +89,14 @@ class Decision:
     def served(self) -> set[int]:
         """Jobs that are given something."""
         return set() if self.changes is None else set(self.changes.job[: self.changes.size[0]].tolist())
+
+    @property
+    def changed(self) -> tuple[IntArray, BoolArray]:
+        """Jobs whose placements change, in the order of the changes, and whether each of them runs."""
+        if self.changes is None:
+            return NO_JOBS, np.zeros(0, dtype=np.bool_)
+        n = int(self.changes.size[0])
+        return self.changes.job[:n], np.diff(self.changes.ptr[: n + 1]) > 0
 
     def columns(self) -> Iterator[tuple[str, object, int]]:
         """Name, value and dimensions of every given field that must be an array of int64."""

@@ -16,7 +16,7 @@ from ray_sim.engine.decision import NO_JOBS
 from ray_sim.engine.injectors import Ends, RandomFailures
 from ray_sim.engine.states import State, Stateful, Stateless, all_within, copies, joined, overwrite, section
 from ray_sim.engine.stops import InjectorLabel, Keep
-from ray_sim.kernels.core.arrays import FAILED, KILLED, RUNNING, WAITING
+from ray_sim.kernels.core.arrays import FAILED, FUTURE, KILLED, RUNNING, WAITING
 from ray_sim.kernels.core.hazards import Hazard, next_failure
 from ray_sim.kernels.core.progress import executed_of
 from ray_sim.kernels.handle import handle
@@ -76,7 +76,7 @@ class ClockRun(Stateless):
 
     def __init__(self, core: RunCore) -> None:
         self._core = core
-        self._next = NEVER_US
+        self._next = 0
 
     def _candidates(self) -> IntArray:
         """Jobs that may suffer a fault, in no order."""
@@ -119,8 +119,8 @@ class EndsRun(ClockRun):
 
     def _candidates(self) -> IntArray:
         status = self._core.ledger.status
-        if self._injector.since_submission:
-            return np.flatnonzero((status == RUNNING) | (status == WAITING))
+        if self._injector.since_submission:  # with jobs to come, which may be killed when they arrive
+            return np.flatnonzero((status == FUTURE) | (status == RUNNING) | (status == WAITING))
         return super()._candidates()
 
     def _due_us(self, now_us: int, jobs: IntArray) -> IntArray:
@@ -157,8 +157,6 @@ class TraceAttemptsRun(ClockRun):
         self._log = log
         self._done: IntArray = np.zeros(jobs, dtype=np.int64)
         """(J,) attempts of the trace that have ended."""
-        self._begin: IntArray = np.zeros(jobs, dtype=np.int64)
-        """(J,) microseconds of progress before the attempt."""
         of_us, work = (np.repeat(each, np.diff(log.ptr)) for each in (core.world.table.work_us, core.work))
         until_us = np.cumsum(log.length_us)
         left_us = np.repeat(np.append(0, until_us)[log.ptr[1:]], np.diff(log.ptr)) - until_us
@@ -178,22 +176,22 @@ class TraceAttemptsRun(ClockRun):
         return due
 
     def _faults(self, now_us: int, jobs: IntArray) -> Faults:
-        log, done = self._log, self._done[jobs]
+        log, done, ledger = self._log, self._done[jobs], self._core.ledger
         ran = np.empty(len(jobs), dtype=np.int64)
-        executed_of(self._core.ledger, jobs, now_us, ran)
-        lost, self._begin[jobs] = ran - self._begin[jobs], ran
+        executed_of(ledger, jobs, now_us, ran)
+        lost = ran - ledger.lost[jobs]  # earlier stops have lost the rest, earlier attempts all they ran
         self._done[jobs] += 1
         reason = [log.reasons[at] or "attempt" for at in (log.ptr[jobs] + done).tolist()]
         return Faults(jobs, reason, keep=Keep.ALL, lost_us=lost)
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        return {"done": self._done.copy(), "begin": self._begin.copy()}
+        return {"done": self._done.copy()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         all_within(dict(state))
-        self._done[:], self._begin[:] = state["done"], state["begin"]
+        self._done[:] = state["done"]
 
 
 class RandomFailuresRun(ClockRun):

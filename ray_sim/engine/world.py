@@ -39,7 +39,7 @@ class World:
     injectors: tuple[InjectorLabel, ...] = ()
     """Causes of faults, in the order in which they act at an instant."""
     retries: int = 0
-    """Times that a job that failed at random is tried again."""
+    """Times that a job that failed at random is tried again; `NEVER_US` for no limit."""
     endings: IntArray | None = None
     """(J,) `FAILED` or `KILLED` of jobs that end so after their work, else 0; None where none does."""
     horizon_us: int = NEVER_US - 1

@@ -85,7 +85,7 @@ COMMON = (
         "retries",
         "int",
         3,
-        "times that a job which failed at random is tried again; after that it has failed",
+        "times that a job which failed at random is tried again; then it has failed; no limit under replay",
         minimum=0,
         source=_FAULTS,
     ),

@@ -21,10 +21,9 @@ from ray_sim.kernels.core.attained_service import (
     running_place,
 )
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, IntArray
+from ray_sim.model.units import NEVER_US, US_PER_S, IntArray
 from ray_sim.policy_api import (
     KNOWING_RULES,
-    NO_JOBS,
     PLACEMENT,
     WHOLE_TRACE,
     Decision,
@@ -197,7 +196,7 @@ class Las(Policy):
 
     def _change_places(self, view: View, decision: Decision, moved: IntArray) -> None:
         """Put running jobs before waiting ones; jobs that change together keep the order of service."""
-        jobs, runs = _changed(decision)
+        jobs, runs = decision.changed
         for job in (*jobs[runs], *np.setdiff1d(moved, jobs)):
             if not among_running(self._place[job]):
                 self._turn += 1
@@ -244,7 +243,7 @@ class Las(Policy):
 
     def _next_review(self, view: View, running: IntArray, waiting: IntArray, decision: Decision) -> int:
         """Time of the next queue change of a job that will run, or promotion of one that will wait."""
-        changed, runs = _changed(decision)
+        changed, runs = decision.changed
         started, stopped = changed[runs], changed[~runs]
         going_on = np.setdiff1d(running, np.concatenate([started, stopped]))
         fresh = view.first_start_us(started) == NEVER_US
@@ -275,11 +274,3 @@ class Las(Policy):
             running_first=self._running_first,
             knob=self._knob,
         )
-
-
-def _changed(decision: Decision) -> tuple[IntArray, BoolArray]:
-    """Jobs whose placements change, in the order of service, and whether each of them runs."""
-    if decision.changes is None:
-        return NO_JOBS, np.zeros(0, dtype=np.bool_)
-    n = int(decision.changes.size[0])
-    return decision.changes.job[:n], np.diff(decision.changes.ptr[: n + 1]) > 0

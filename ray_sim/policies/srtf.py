@@ -8,6 +8,7 @@ import numpy as np
 
 from ray_sim.model.units import IntArray
 from ray_sim.policy_api import (
+    NO_JOBS,
     PLACEMENT,
     Decision,
     Order,
@@ -46,12 +47,20 @@ class Srtf(PriorityPolicy):
         self._service = world.service(
             self._placement, backfill=self._backfill, preemptive=True, streams=streams
         )
+        self._suspended = NO_JOBS
 
     def decide(self, view: View) -> Decision:
         """Run the jobs with the least work left."""
+        # They were queued by what was left before they lost progress (`-w preemption`).
+        suspended = np.intersect1d(self._suspended, view.waiting)
+        for job, key in zip(suspended.tolist(), self._time_left_us(view, suspended).tolist(), strict=True):
+            self._service.rekey(job, key)
         self._service.push(view.arrived, self._time_left_us(view, view.arrived))
         running = view.running
-        return self._service.serve(view, (running, self._time_left_us(view, running)))
+        decision = self._service.serve(view, (running, self._time_left_us(view, running)))
+        changed, runs = decision.changed
+        self._suspended = changed[~runs]
+        return decision
 
     def _time_left_us(self, view: View, jobs: IntArray) -> IntArray:
         """(n,) time left at speed 1, whole microseconds."""

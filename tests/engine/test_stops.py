@@ -27,7 +27,19 @@ from ray_sim.policy_api import Policy
 from tests.engine.test_snapshots import Keeper
 from tests.proofs import instances
 from tests.random_worlds import PolicyChoice, job_lists, policies
-from tests.worlds import HOUR, Job, cluster_of, column_of, fingerprint, job_table, replay, times_of
+from tests.worlds import (
+    DOWN,
+    HOUR,
+    UP,
+    Job,
+    availability,
+    cluster_of,
+    column_of,
+    fingerprint,
+    job_table,
+    replay,
+    times_of,
+)
 
 Columns = Mapping[str, Sequence[object]]
 
@@ -69,6 +81,30 @@ def test_a_job_fails_where_its_attempts_in_the_trace_ended() -> None:
     assert result.loop_reason == "faults (attempts) are injected in the general loop"
 
 
+def test_progress_that_a_stop_lost_is_not_lost_again_when_the_attempt_ends() -> None:
+    # The server goes at 1 h with 1 h of progress; attempts run 1-3 and 3-4.
+    changes = availability([(HOUR, 0, DOWN), (HOUR, 0, UP)])
+    world = build_world(
+        job_table([Job(0, 2, 3 * HOUR)], columns={"attempt_log": [log_of((2, ""), (1, ""))]}),
+        replace(cluster_of([2]), availability=changes),
+        params={"attempts": "replay", "checkpoint_s": 100 * HOUR},
+    )
+    result = replay(world, "fifo")
+    assert hours(result) == {"J1": (0, 4)}
+    assert result.stops is not None
+    assert result.stops.select("reason", "lost_s").rows() == [("server", HOUR), ("attempt", 2 * HOUR)]
+    assert column_of(result, "wasted_gpu_s") == {"J1": 6 * HOUR}
+
+
+def test_random_failures_end_no_job_whose_attempts_are_replayed() -> None:
+    log = {"attempt_log": [log_of((2, ""), (2, ""))]}
+    world = faulty([Job(0, 1, 4 * HOUR)], [1], log, attempts="replay", failure_gpu_h=0.2, retries=0)
+    result = replay(world, "fifo")
+    assert column_of(result, "status") == {"J1": "completed"}
+    assert result.stops is not None
+    assert {"failure", "attempt"} == set(result.stops["reason"])
+
+
 @pytest.mark.parametrize(
     ("preemption", "finish_h", "wasted"), [("save", 13, 0), ("checkpoint", 14, 4), ("restart", 17, 16)]
 )
@@ -82,6 +118,14 @@ def test_what_a_suspended_job_keeps_is_a_fact_of_the_world(
     assert hours(result) == {"J1": (0, finish_h), "J2": (4, 7)}
     assert column_of(result, "wasted_gpu_s")["J1"] == wasted * HOUR
     assert result.loop == ("compiled" if preemption == "save" else "general")
+
+
+def test_srtf_ranks_a_suspended_job_by_what_it_lost() -> None:
+    # J2 takes one of two GPUs at 2 h, with 8 of J1's 10 h left. J1 has 10 h left again, so J3, of 9 h, goes
+    # first at 3 h.
+    jobs = [Job(0, 2, 10 * HOUR), Job(2 * HOUR, 1, HOUR), Job(2.5 * HOUR, 2, 9 * HOUR)]
+    result = replay(faulty(jobs, [2], preemption="restart"), "srtf")
+    assert hours(result) == {"J1": (0, 22), "J2": (2, 3), "J3": (3, 12)}
 
 
 def test_a_move_costs_what_a_suspension_costs() -> None:
@@ -301,6 +345,14 @@ def test_a_job_that_is_killed_while_it_waits_leaves_the_queue(policy: str) -> No
     result = replay(faulty(jobs, [1], columns, endings="wall"), policy)
     assert column_of(result, "status") == {"J1": "completed", "J2": "killed", "J3": "completed"}
     assert times_of(result)["J2"][1] == 4
+
+
+@pytest.mark.parametrize("submit_s", [0, 3])
+def test_a_job_that_is_killed_when_it_comes_never_starts(submit_s: int) -> None:
+    columns: Columns = {"status": ["Killed", "Pass"], "wait_s": [0.0, 0.0], "span_s": [0.0, 9.0]}
+    result = replay(faulty([Job(submit_s, 1, 2), Job(0, 1, 9)], [2], columns, endings="wall"), "fifo")
+    assert times_of(result) == {"J1": (None, submit_s), "J2": (0, 9)}
+    assert column_of(result, "status") == {"J1": "killed", "J2": "completed"}
 
 
 def test_what_faults_need_is_named_at_once() -> None:
