@@ -164,6 +164,11 @@ class KindRun:
         core.take_back(jobs)
         return lost
 
+    def tell_faults(self, jobs: IntArray) -> None:
+        """Tell the policy of jobs, sorted, that faults have ended."""
+        self._core.since_last_decision.drop_ended(jobs)
+        self._core.since_last_decision.completed.add(jobs)
+
     def book_reports(self, now_us: int) -> Wake:
         """Book what sites report at an instant at which no server changes; jobs here end by the calendar."""
         return NO_WAKE

@@ -42,6 +42,7 @@ class ChunkedJobs(JobKind):
         {
             "overcommit": "workers of chunks have slots of their own",
             "restart_cost_s": "chunks that are preempted pay preemption_cost_s",
+            "preemption": "chunks that are preempted pay preemption_cost_s",
             "checkpoint_s": "a chunk that loses its server begins anew",
         }
     )
