@@ -80,7 +80,7 @@ class ClockRun(Stateless):
 
     def _candidates(self) -> IntArray:
         """Jobs that may suffer a fault, in no order."""
-        return self._core.scheduled
+        return self._core.running
 
     def _due_us(self, now_us: int, jobs: IntArray) -> IntArray:
         """When the fault of each job is due if its rate stays."""
@@ -280,9 +280,8 @@ class FaultRun:
         if not len(jobs):
             return
         assert faults.end is not None
-        for job, reason in zip(jobs.tolist(), faults.reason, strict=True):
-            self._kind.evict(now_us, job)
-            core.reasons[job] = reason
+        self._kind.end(now_us, jobs)
+        core.reasons |= dict(zip(jobs.tolist(), faults.reason, strict=True))
         core.ledger.status[jobs] = faults.end
         core.stops.add(now_us, jobs, core.attempt[jobs], faults.reason)
         self._kind.tell_faults(jobs)

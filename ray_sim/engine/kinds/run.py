@@ -211,6 +211,11 @@ class KindRun:
             core.tell_ended(now_us, alone)
             self._rate_others(now_us, self._disturbed_by(alone))
 
+    def end(self, now_us: int, jobs: IntArray) -> None:
+        """End waiting or running jobs, sorted, for ever, against the policy's will."""
+        for job in jobs.tolist():
+            self.evict(now_us, job)
+
     def carry_out(self, now_us: int, decision: Decision) -> None:
         """Place jobs as decided; rejected and evicted jobs have ended before."""
         if decision.changes is not None:

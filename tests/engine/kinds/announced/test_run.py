@@ -14,6 +14,7 @@ import pytest
 
 from ray_sim.certificates.announced_audit import RunIntervals, violations
 from ray_sim.contract.announced_worlds import busy_announced
+from ray_sim.contract.books import checked_run
 from ray_sim.contract.rigid_worlds import cluster, job_table
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
@@ -474,7 +475,7 @@ def test_nobody_pays_for_a_failed_job_and_sites_and_restored_runs_are_equal(poli
     params = {**calm.params, "failure_gpu_h": 0.2, "limits": True, "endings": "run"}
     given = build_world(table, calm.cluster, params=params)
     new_policy = partial(create_policy, policy, {"mu": 0.1} if policy == "posted_price" else {})
-    whole = run_world(given, new_policy())
+    whole = checked_run(given, new_policy())
     ended = whole.jobs.filter(pl.col("status").is_in(["failed", "killed"]))
     assert set(ended["reason"]) >= {"failure", "limit"}
     assert (ended["fate"] == ended["status"]).all()
