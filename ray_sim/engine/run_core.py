@@ -159,6 +159,10 @@ class RunCore:
                 reason[at] = causes.reason[number]
         self.stops.add(now_us, jobs, self.attempt[jobs], reason, lost_us, by)
 
+    def note_moved(self, now_us: int, jobs: IntArray, lost_us: IntArray) -> None:
+        """Log jobs, sorted, that lose progress by a move."""
+        self.stops.add(now_us, jobs, self.attempt[jobs], ["move"] * len(jobs), lost_us)
+
     def take_back(self, jobs: IntArray) -> None:
         """Note jobs, sorted, that lost what they had on a server and are to be placed again."""
         self.since_last_decision.arrived.add(jobs)

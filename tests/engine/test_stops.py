@@ -100,7 +100,9 @@ def test_a_move_costs_what_a_suspension_costs() -> None:
     saved = faulty([Job(0, 1, 100)], [1, 1], checkpoint_s=30)
     checkpoint = faulty([Job(0, 1, 100)], [1, 1], checkpoint_s=30, preemption="checkpoint")
     assert times_of(replay(saved, Mover())) == {"J1": (0, 100)}
-    assert times_of(replay(checkpoint, Mover())) == {"J1": (0, 110)}
+    moved = replay(checkpoint, Mover())
+    assert times_of(moved) == {"J1": (0, 110)}
+    assert (moved.summary.wasted_gpu_h or {}) == pytest.approx({"move": 10 / 3600})
 
 
 def failing(jobs: int, **params: Any) -> RunResult:

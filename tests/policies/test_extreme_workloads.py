@@ -24,7 +24,7 @@ from workloads.store import read_frame, write_workload
 
 HOUR, US, LONGEST_S, AGE_S = 3600.0, 1e-6, 2.0**36, 2.0**30
 
-RIGID = ("fifo", "sjf", "srtf", "las", "gittins")
+RIGID = ("fifo", "sjf", "srtf", "las", "batch", "gittins")
 BY_PRICE = ("pd_ors", "oasis")
 ELASTIC = (
     *(*RIGID, "drf", "tetris", "load_balance", "tetris_packing", "lif_linear", "lif_quad"),

@@ -230,6 +230,8 @@ class KindRun:
         lost_us = np.zeros(n, dtype=np.int64)
         if core.world.preemption != KEEP_ALL:
             set_back(now_us, core.ledger, changed, core.world.preemption, core.work, lost_us)
+            moved = (lost_us > 0) & (changes.ptr[1 : n + 1] > changes.ptr[:n])
+            core.note_moved(now_us, changed[moved], lost_us[moved])
         restart_us, record = core.world.restart_us, core.recording.writer
         all_hold = commit_placements(now_us, core.books, record, changes, pauses_us, restart_us)
         self._placed(changed, pauses_us)

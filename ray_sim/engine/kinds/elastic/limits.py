@@ -129,6 +129,8 @@ def slot_jobs(world: World) -> list[SlotJob]:
     InvalidInputError : something in the world that such schedules do not know, or a job without work
     """
     table, facts, slot_us = world.table, world.facts, world.slot_us
+    if world.injectors or world.endings is not None:
+        raise InvalidInputError("exact optimum: it knows no jobs that fail or are killed; leave faults out")
     if not isinstance(facts, ElasticFacts) or not facts.rule.in_whole_slots:
         raise InvalidScenarioError("exact optimum: it knows how jobs train under truth=pd_ors only")
     if table.utility is None:
