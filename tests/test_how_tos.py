@@ -18,7 +18,7 @@ from tests.page_commands import REPOSITORY, copy_project, files_of, run_steps, s
 DOCS = REPOSITORY / "docs"
 HOW_TOS = (
     *("own_policies.md", "idea_to_figure.md", "running.md", "sweeps.md", "compare.md", "clusters.md"),
-    *("planning.md", "reports.md"),
+    *("planning.md", "reports.md", "faults.md"),
     *("mlflow.md", "policies.md", "workloads.md", "training.md", "engine.md", "install.md"),
     *("certificates.md", "models/interference.md", "models/a_online.md", "models/harmony.md"),
     *(
@@ -37,7 +37,7 @@ NOT_RUN = {
     "a trace that is not in the project": (
         *("trace.parquet", "sia_philly.csv.gz", "week.parquet", "clusterdata-2011-2", "cluster_job_log"),
         *("cell_a", "google.parquet", "openb_pod_list", "pods.parquet", "pcs_vc_traces", "mine.parquet"),
-        *("philly.yaml", "philly_days.yaml", "runs/fifo --trace", "packing runs/fgd"),
+        *("philly.yaml", "philly_days.yaml", "runs/fifo --trace", "packing runs/fgd", "earlier.parquet"),
     ),
     "a public trace, of which tests/workloads/formats/test_presets.py converts a sample": (
         *("convert sacct", "convert swf", "convert k8s-", "convert kueue", "convert condor", "convert pbs"),

@@ -13,7 +13,7 @@ from ray_sim.model.parameters import MAX_FACTOR, Parameter, Value
 PREEMPTION = {"save": KEEP_ALL, "checkpoint": KEEP_CHECKPOINT, "restart": KEEP_NOTHING}
 """What a job keeps by the value of ``-w preemption=``."""
 
-_FAULTS = "docs/faults.md"
+_FAULTS = "docs/faults.md#parameters"
 
 COMMON = (
     Parameter(

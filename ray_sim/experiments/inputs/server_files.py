@@ -70,7 +70,8 @@ FILES = (
     replace(
         FRAGMENTATION_TARGET.parameter,
         kind="text",
-        meaning=f"{FRAGMENTATION_TARGET.parameter.meaning}; or a CSV file of them: cpu_milli, gpu_milli, "
+        meaning="typical tasks, to which GPUs that they cannot use are fragments. trace: of the whole "
+        "workload; arrived: of the jobs that have come; or a CSV file of them: cpu_milli, gpu_milli, "
         "num_gpu, gpu_types, share",
         choices=(),
     ),
