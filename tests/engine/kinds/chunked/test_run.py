@@ -545,6 +545,28 @@ def test_runs_with_killed_jobs_are_equal_on_sites_and_restored(
         assert fingerprint(again) == fingerprint(whole)
 
 
+def killed_after(world: World, limits_s: list[float], **params: object) -> World:
+    """The world where jobs are killed so long after their submission."""
+    killed_us = (np.array(limits_s) * US_PER_S).astype(np.int64)
+    given = {**world.params, "endings": "wall", **params}
+    return build_world(replace(world.table, killed_us=killed_us), world.cluster, params=given)
+
+
+def test_the_next_job_gets_a_parameter_server_within_the_slot_in_which_one_is_killed() -> None:
+    # One worker, slots of 10 s. J1 would train until 20 s and is killed at 7 s; J2 trains from there on.
+    calm = chunk_world([ChunkJob(0, 1, 20), ChunkJob(0, 1, 5)], slot_s=10)
+    result = run_world(killed_after(calm, [7, 100], slot_fill="fractional"), create_policy("chunk_fifo"))
+    assert times_of(result) == {"J1": (0, 7), "J2": (7, 12)}
+
+
+def test_a_job_that_is_killed_while_no_worker_may_train_it_is_forgotten() -> None:
+    jobs = [ChunkJob(0, 1, 5), ChunkJob(3, 1, 5), ChunkJob(3, 1, 5)]
+    calm = chunk_world(jobs, slot_s=1, changes=[(2, 0, DOWN), (9, 0, UP)])
+    result = run_world(killed_after(calm, [4, 3, 100]), create_policy("chunk_fifo"))
+    assert times_of(result) == {"J1": (0, 4), "J2": (None, 6), "J3": (9, 14)}
+    assert column_of(result, "status") == {"J1": "killed", "J2": "killed", "J3": "completed"}
+
+
 def test_faults_that_chunked_jobs_cannot_suffer_are_refused_by_name() -> None:
     table, servers = chunk_world([ChunkJob(0, 1, 5)]).table, cluster_of(TWO)
     for name, value in (("failure_gpu_h", 1.0), ("attempts", "replay"), ("retries", 1)):
