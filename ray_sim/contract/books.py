@@ -17,7 +17,9 @@ from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     COMPLETED,
     EVICTED,
+    FAILED,
     FUTURE,
+    KILLED,
     NEVER,
     REJECTED,
     RUNNING,
@@ -84,6 +86,9 @@ def _rules(
     job, after = record.job[of_jobs], _STATE_AFTER[record.kind[of_jobs]]
     told = np.full(len(status), FUTURE)
     told[job[after != _SAME]] = after[after != _SAME]
+    # A fault evicts a job, or follows its completion.
+    faulty = np.isin(status, (FAILED, KILLED)) & np.isin(told, (COMPLETED, EVICTED))
+    told = np.where(faulty, status, told)
     yield "events tell which jobs have ended", (told == status) | ((told < COMPLETED) & ~ended)
     if record.line_time[-1:].tolist() == [now_us]:
         line = [record.line_waiting[-1], record.line_running[-1], *record.line_used[-1]]

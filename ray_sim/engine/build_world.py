@@ -15,7 +15,7 @@ from ray_sim.engine.limits import check_jobs, check_servers
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.engine.world_parameters import PREEMPTION, check_heeded, kind_of, world_parameters
-from ray_sim.kernels.core.arrays import KEEP_ALL, Outages
+from ray_sim.kernels.core.arrays import Outages
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable
@@ -60,8 +60,9 @@ def build_world(
     slot_us = microseconds(values["slot_s"])
     facts = kind.facts(WorldSetting(table, cluster, partition, values, slot_us))
     outages, there = _outages(cluster, table.origin_us, facts.grid_us)
+    jobs = facts.jobs(table)
     return World(
-        table=facts.jobs(table),
+        table=jobs,
         cluster=cluster,
         partition=partition,
         kind=kind,
@@ -74,18 +75,18 @@ def build_world(
         slot_us=slot_us,
         fragmentation_target=values.get("fragmentation_target", "trace"),
         params=dict(params or {}),
-        preemption=_preemption(values["preemption"], kind),
-        injectors=injectors_of(values, table, kind),
-        retries=NEVER_US if values["attempts"] == "replay" else int(str(values["retries"])),
-        endings=None if values["endings"] == "ignore" else table.endings,
+        preemption=PREEMPTION[str(values["preemption"])],
+        injectors=injectors_of(values, jobs, kind, facts.arrival_us(jobs)),
+        retries=_retries(values, kind),
+        endings=None if values["endings"] == "ignore" else jobs.endings,
     )
 
 
-def _preemption(value: Value, kind: JobKind) -> int:
-    keep = PREEMPTION[str(value)]
-    if keep != KEEP_ALL and not kind.stoppable:
-        raise InvalidScenarioError(f"preemption={value}: has no effect on {kind.jobs} jobs; leave it out")
-    return keep
+def _retries(values: Mapping[str, Value], kind: JobKind) -> int:
+    """Times that a job which failed at random is tried again."""
+    if "stop" not in kind.faults:
+        return 0
+    return NEVER_US if values["attempts"] == "replay" else int(str(values["retries"]))
 
 
 def _check_server_facts(cluster: Cluster, kind: JobKind, kinds: Sequence[JobKind]) -> None:

@@ -80,7 +80,7 @@ class ClockRun(Stateless):
 
     def _candidates(self) -> IntArray:
         """Jobs that may suffer a fault, in no order."""
-        return self._core.scheduled
+        return self._core.running
 
     def _due_us(self, now_us: int, jobs: IntArray) -> IntArray:
         """When the fault of each job is due if its rate stays."""
@@ -119,17 +119,18 @@ class EndsRun(ClockRun):
 
     def _candidates(self) -> IntArray:
         status = self._core.ledger.status
-        if self._injector.since_submission:  # with jobs to come, which may be killed when they arrive
+        if self._injector.since_us is not None:  # with jobs to come, which may be killed when they arrive
             return np.flatnonzero((status == FUTURE) | (status == RUNNING) | (status == WAITING))
         return super()._candidates()
 
     def _due_us(self, now_us: int, jobs: IntArray) -> IntArray:
         ledger, limit = self._core.ledger, self._injector.limit_us[jobs]
-        if self._injector.since_submission:
-            since = self._core.world.arrays.submit[jobs]
+        if self._injector.since_us is not None:
+            since = self._injector.since_us[jobs]
         else:
             since = ledger.held_since[jobs] + self._begin[jobs] - ledger.held[jobs]
-        return np.where(limit < NEVER_US, since + np.minimum(limit, NEVER_US // 2), NEVER_US)
+        due, grid_us = since + np.minimum(limit, NEVER_US // 2), self._core.world.facts.grid_us
+        return np.where(limit < NEVER_US, -(-due // grid_us) * grid_us, NEVER_US)
 
     def _faults(self, now_us: int, jobs: IntArray) -> Faults:
         return Faults(jobs, [self._injector.reason] * len(jobs), end=KILLED)
@@ -277,13 +278,11 @@ class FaultRun:
         if not len(jobs):
             return
         assert faults.end is not None
-        for job, reason in zip(jobs.tolist(), faults.reason, strict=True):
-            self._kind.evict(now_us, job)
-            core.reasons[job] = reason
+        self._kind.end(now_us, jobs)
+        core.reasons |= dict(zip(jobs.tolist(), faults.reason, strict=True))
         core.ledger.status[jobs] = faults.end
         core.stops.add(now_us, jobs, core.attempt[jobs], faults.reason)
-        core.since_last_decision.drop_ended(jobs)
-        core.since_last_decision.completed.add(jobs)
+        self._kind.tell_faults(jobs)
 
     def _stop(self, now_us: int, faults: Faults) -> None:
         core, jobs = self._core, faults.job

@@ -29,15 +29,21 @@ FAULT_PARAMETERS = ("attempts", "endings", "failure_gpu_h", "limits")
 """World parameters that bring injectors."""
 
 
-def injectors_of(values: Mapping[str, Value], table: JobTable, kind: JobKind) -> tuple[Injector, ...]:
+def injectors_of(
+    values: Mapping[str, Value], table: JobTable, kind: JobKind, arrival_us: IntArray
+) -> tuple[Injector, ...]:
     """The injectors of a world, in the order in which they act at an instant.
+
+    Parameters
+    ----------
+    arrival_us : (J,) instants from which `JobTable.killed_us` counts
 
     Raises
     ------
     InvalidScenarioError : all that the workload lacks for them
     """
     wanted = [name for name in FAULT_PARAMETERS if values[name] not in (None, False, "merge", "ignore")]
-    if wanted and not kind.stoppable:
+    if wanted and not kind.faults:
         raise InvalidScenarioError(f"{', '.join(wanted)}: {kind.jobs} jobs cannot be stopped; leave it out")
     problems: list[str] = []
     found: list[Injector] = []
@@ -45,12 +51,12 @@ def injectors_of(values: Mapping[str, Value], table: JobTable, kind: JobKind) ->
         if table.killed_us is None:
             problems.append("endings=wall: no job was killed and has both wait_s and span_s")
         else:
-            found.append(Ends("endings", table.killed_us, "killed", since_submission=True))
+            found.append(Ends("endings", table.killed_us, "killed", arrival_us))
     if values["limits"]:
         if table.time_limit_us is None:
             problems.append("limits=true: no job has a time_limit_s")
         else:
-            found.append(Ends("limits", table.time_limit_us, "limit", since_submission=False))
+            found.append(Ends("limits", table.time_limit_us, "limit"))
     if values["attempts"] == "replay":
         if table.attempt_log is None:
             problems.append("attempts=replay: no job has an attempt_log")
@@ -84,7 +90,7 @@ def _log_problems(table: JobTable, log: AttemptLog) -> Iterator[str]:
 def fault_warnings(world: World) -> Iterator[str]:
     """What the faults of a world hang on."""
     draws = any(isinstance(each, RandomFailures) for each in world.injectors)
-    if draws and world.checkpoint_us == 0:
+    if draws and world.retries and world.checkpoint_us == 0:
         yield "checkpoint_s is 0, so that random failures cost no progress; give the time between checkpoints"
 
 
@@ -96,8 +102,8 @@ class Ends:
     limit_us: IntArray
     """(J,) `NEVER_US` for none."""
     reason: str
-    since_submission: bool
-    """Whether the limit is of the time since submission; else of the time with servers in an attempt."""
+    since_us: IntArray | None = None
+    """(J,) instants from which the limit counts; None where it is of the time with servers in an attempt."""
 
     def start(self, core: RunCore, kind: KindRun, streams: Streams) -> InjectorRun:
         """Start a run."""

@@ -123,6 +123,13 @@ class RunCore:
         """Running jobs whose completion is in the calendar, in no order."""
         return self.calendar.heap[: self.calendar.size[0]]
 
+    @property
+    def running(self) -> IntArray:
+        """Running jobs, in no order; completions of jobs in chunks are in the calendars of sites."""
+        if self.calendar.size[0] == self.counts[1]:
+            return self.scheduled
+        return np.flatnonzero(self.ledger.status == RUNNING)
+
     def tell_placed(self, now_us: int, changes: Changes) -> None:
         """Tell the sites of new placements."""
         if self.fleet.listens:

@@ -85,6 +85,11 @@ class World:
         return len(self.outages.time) > 0 or self.preemption != KEEP_ALL or len(self.injectors) > 0
 
     @property
+    def faulty(self) -> bool:
+        """Whether jobs may fail or be killed."""
+        return len(self.injectors) > 0 or self.endings is not None
+
+    @property
     def bounded(self) -> bool:
         """Whether there is a horizon."""
         return self.horizon_us < NEVER_US - 1

@@ -14,6 +14,7 @@ import numpy as np
 from ray_sim.certificates.announced_audit import RunIntervals, eviction_line, violations
 from ray_sim.certificates.welfare import launch_plans, optimum_after_the_fact, ratio_to
 from ray_sim.engine.contract import Policy
+from ray_sim.engine.injectors import FAULT_PARAMETERS
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.kinds.announced.outcome import welfare_limits
 from ray_sim.engine.kinds.announced.view import AnnouncedPolicy
@@ -32,10 +33,15 @@ from ray_sim.solvers.utility_optimum import SearchLimits
 
 
 def check_audited(world: World) -> None:
-    """Refuse an audit of other jobs than announced ones."""
+    """Refuse an audit of other jobs than announced ones, and of jobs that faults may end."""
     if not isinstance(world.facts, AnnouncedFacts):
         raise InvalidScenarioError(
             "audit: is about announced jobs: set the world parameter truth=announced, or leave the audit out"
+        )
+    if world.faulty:
+        given = ", ".join(name for name in FAULT_PARAMETERS if name in world.params)
+        raise InvalidScenarioError(
+            f"audit: optima and gains of misreports know no faults: leave out {given}, or the audit"
         )
 
 

@@ -93,7 +93,7 @@ class WelfareFigures:
     eviction_rate: float | None
     """Evicted and cancelled jobs over all but those not launched and those that never came."""
     fates: dict[str, int]
-    """Number of jobs by the column ``fate``."""
+    """Number of jobs by the column ``fate``; `failed` and `killed` only where faults may end jobs."""
     jct_from_arrival_s: Distribution
     """Finish minus arrival of completed jobs; `jct_s` counts from the birth."""
     misreporting: int

@@ -78,8 +78,8 @@ class JobKind(ABC):
     """Facts of servers that have an effect on its jobs, of `SERVER_FACTS`."""
     untyped: str = ""
     """Why its jobs cannot be confined to some GPU types; empty where they can."""
-    stoppable: bool = False
-    """Whether injectors may stop and end its jobs."""
+    faults: frozenset[str] = frozenset()
+    """What injectors may do to its jobs: `stop` them, so that they wait again, and `end` them."""
     devices: bool = False
     """Whether tasks of its jobs may share a GPU as a device."""
     observations: frozenset[str] = frozenset()

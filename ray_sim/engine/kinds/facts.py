@@ -98,7 +98,7 @@ class KindFacts:
 
     @property
     def grid_us(self) -> int:
-        """Servers change at multiples of this; 1 where there is no grid."""
+        """Servers change, and limits end jobs, at multiples of this; 1 where there is no grid."""
         return 1
 
     @property
@@ -124,6 +124,10 @@ class KindFacts:
     def jobs(self, table: JobTable) -> JobTable:
         """The jobs of a workload in the order and at the times at which they are submitted."""
         return table
+
+    def arrival_us(self, table: JobTable) -> IntArray:
+        """(J,) submissions in the trace, from which the ends of killed jobs there count."""
+        return table.submit_us
 
     def work(self, table: JobTable) -> IntArray | FloatArray:
         """(J,) work of each job: microseconds at speed 1, or samples."""

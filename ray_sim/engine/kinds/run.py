@@ -164,6 +164,11 @@ class KindRun:
         core.take_back(jobs)
         return lost
 
+    def tell_faults(self, jobs: IntArray) -> None:
+        """Tell the policy of jobs, sorted, that faults have ended."""
+        self._core.since_last_decision.drop_ended(jobs)
+        self._core.since_last_decision.completed.add(jobs)
+
     def book_reports(self, now_us: int) -> Wake:
         """Book what sites report at an instant at which no server changes; jobs here end by the calendar."""
         return NO_WAKE
@@ -205,6 +210,11 @@ class KindRun:
         if held:
             core.tell_ended(now_us, alone)
             self._rate_others(now_us, self._disturbed_by(alone))
+
+    def end(self, now_us: int, jobs: IntArray) -> None:
+        """End waiting or running jobs, sorted, for ever, against the policy's will."""
+        for job in jobs.tolist():
+            self.evict(now_us, job)
 
     def carry_out(self, now_us: int, decision: Decision) -> None:
         """Place jobs as decided; rejected and evicted jobs have ended before."""

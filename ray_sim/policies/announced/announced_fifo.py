@@ -31,6 +31,7 @@ class AnnouncedFifo(AnnouncedPolicy):
     def decide(self, view: AnnouncedView) -> AnnouncedDecision:
         """Start the first jobs of the queue that fit together."""
         queue = np.concatenate([self._queue, view.came])
+        queue = queue[np.isin(queue, view.waiting)]  # without those that were killed
         gpus = self._world.statements.concurrency
         free = self._world.nodes - int(gpus[view.running].sum())
         n = int(np.searchsorted(np.cumsum(gpus[queue]), free, side="right"))

@@ -137,7 +137,7 @@ class FailureOracle(ABC):
         ----------
         round_ : after the last round observed, and not before the last birth
         arrived, signals : (k,) jobs that arrived in the round, and their signals
-        completed : jobs that finished at the round
+        completed : jobs that finished at the round, or that faults have ended before it
         removed : jobs evicted, cancelled or not launched in the round; may have arrived in it too
 
         Raises

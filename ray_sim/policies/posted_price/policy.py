@@ -200,6 +200,7 @@ class PostedPrice(AnnouncedPolicy):
         unwanted = [job for job in view.arrived.tolist() if not self._submit(job)]
         came = _without(view.came, unwanted)
         signals, completed = view.signals(came), view.completed.copy()
+        paying = _without(completed, view.failed)
         starts = self._plans.come(came, view.round, signals)
         launched, start_us = came[starts < NEVER_ROUND], starts[starts < NEVER_ROUND] * self._world.round_us
         rejected = np.union1d(np.array(unwanted, dtype=np.int64), came[starts == NEVER_ROUND])
@@ -214,7 +215,7 @@ class PostedPrice(AnnouncedPolicy):
             reject_reason="not_launched",
             evict=evicted,
             launches=Launches(launched, start_us) if len(launched) else None,
-            charges=self._charge(view.round, completed) if len(completed) else None,
+            charges=self._charge(view.round, paying) if len(paying) else None,
         )
 
     def _submit(self, job: int) -> bool:

@@ -85,7 +85,10 @@ class ChunkPolicy(ChunkedPolicy):
 
     def _chunks(self, view: ChunkedView) -> list[Chunk]:
         """Chunks that can be dispatched now, with their workers, in dispatch order."""
-        waiting = np.union1d(self._unsent, view.arrived) if len(self._unsent) else view.arrived
+        waiting = view.arrived
+        if len(self._unsent):
+            unsent = self._unsent[np.isin(self._unsent, view.waiting) | np.isin(self._unsent, view.running)]
+            waiting = np.union1d(unsent, waiting)  # without those that were killed
         if len(waiting) == 0:
             return []
         partition = view.jobs.partition[waiting]

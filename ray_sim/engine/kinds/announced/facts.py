@@ -98,6 +98,11 @@ class AnnouncedFacts(RigidFacts):
         return False
 
     @property
+    def grid_us(self) -> int:
+        """Limits are of whole rounds."""
+        return self.slot_us
+
+    @property
     def events_per_instant(self) -> int:
         """A job comes once."""
         return len(self.table)
@@ -114,6 +119,10 @@ class AnnouncedFacts(RigidFacts):
     def jobs(self, table: JobTable) -> JobTable:
         """In order of birth, as gangs of the GPUs that they report."""
         return self.table
+
+    def arrival_us(self, table: JobTable) -> IntArray:
+        """(J,) when jobs come."""
+        return self.statements.arrival * self.slot_us
 
     def columns(self) -> KindColumns:
         """The gang; the duration is not known before the end."""

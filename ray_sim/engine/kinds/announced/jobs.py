@@ -93,10 +93,11 @@ class AnnouncedJobs(JobKind):
     untyped = "announced jobs run on one pool of equal GPUs"
     source = _SOURCE
     columns = frozenset({"statements"})
+    faults = frozenset({"end"})
     unheeded = MappingProxyType(
         {
             "restart_cost_s": "announced jobs are never preempted",
-            "checkpoint_s": "nodes of announced jobs do not fail",
+            **dict.fromkeys(("attempts", "retries", "preemption", "checkpoint_s"), "announced jobs run once"),
             "availability": "nodes of announced jobs do not fail",
         }
     )

@@ -13,7 +13,7 @@ from ray_sim.certificates.welfare import WelfareLimits, ratio_to
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.kinds.announced.view import AnnouncedPolicy
 from ray_sim.engine.kinds.run import KindOutcome
-from ray_sim.kernels.core.arrays import COMPLETED, EVICTED, REJECTED
+from ray_sim.kernels.core.arrays import COMPLETED, EVICTED, FAILED, KILLED, REJECTED
 from ray_sim.model.distribution import distribution
 from ray_sim.model.figures import AnnouncedFigures, WelfareFigures
 from ray_sim.model.quotes import Refusal
@@ -36,6 +36,10 @@ class Fate(IntEnum):
     NOT_LAUNCHED = 5
     """Rejected: no start was worth its price, or it came as it had not announced."""
     NEVER_CAME = 6
+    FAILED = 7
+    """Ended by a random failure, or after its work as in the trace."""
+    KILLED = 8
+    """Ended by a limit, or as in the trace."""
 
     @property
     def text(self) -> str:
@@ -57,6 +61,8 @@ class AnnouncedOutcome(KindOutcome):
     evicted_as: IntArray
     """(J,) `Fate` of evicted jobs."""
     horizon_us: int
+    faulty: bool
+    """Whether faults may end jobs."""
     policy: AnnouncedPolicy
     """It gives its quotes when they are asked for: they take longer than all else here."""
 
@@ -65,14 +71,15 @@ class AnnouncedOutcome(KindOutcome):
         """(J,) `Fate`."""
         status = self.ledger.status
         fate = np.where(self.come | (self.evicted_as > 0), self.evicted_as, Fate.NEVER_CAME)
-        fate = np.where(status == REJECTED, Fate.NOT_LAUNCHED, fate)
-        return np.where(status == COMPLETED, Fate.COMPLETED, fate)
+        ends = (REJECTED, COMPLETED, FAILED, KILLED)
+        fates = [Fate.NOT_LAUNCHED, Fate.COMPLETED, Fate.FAILED, Fate.KILLED]
+        return np.select([status == each for each in ends], fates, fate)
 
     @property
     def settled(self) -> BoolArray:
         """(J,) whether nothing that follows changes the value or the payment of each job."""
         status = self.ledger.status
-        settled: BoolArray = self.charged | (status == REJECTED) | (status == EVICTED)
+        settled: BoolArray = self.charged | np.isin(status, (REJECTED, EVICTED, FAILED, KILLED))
         return settled
 
     @property
@@ -89,6 +96,8 @@ class AnnouncedOutcome(KindOutcome):
         chosen = np.ones(len(jobs), dtype=np.bool_) if counted is None else counted
         fate = self.fate[chosen]
         counts = {each.text: int((fate == each).sum()) for each in Fate}
+        if not self.faulty:
+            del counts["failed"], counts["killed"]
         failed = counts["evicted_running"] + counts["cancelled_due"] + counts["cancelled_early"]
         tried = len(fate) - counts["not_launched"] - counts["never_came"]
         worth, paid = int(self.worth[chosen].sum()), int(self.price[chosen].sum())

@@ -54,6 +54,8 @@ class AnnouncedRun(KindRun):
         self._sorted_us = self._arrival_us[self._in_order]
         self._next = 0
         self._came: IntArray = NO_JOBS
+        self._untold: IntArray = NO_JOBS
+        """Jobs, sorted, that faults have ended within this round."""
 
     @property
     def observed(self) -> AnnouncedSources:
@@ -71,6 +73,9 @@ class AnnouncedRun(KindRun):
 
     def happen(self, now_us: int) -> Wake:
         """Let the jobs come whose time it is; those that have ended before do not."""
+        if len(self._untold) and now_us % self._facts.slot_us == 0:
+            super().tell_faults(self._untold)
+            self._untold = NO_JOBS
         if self.next_us > now_us:
             return NO_WAKE
         first = self._next
@@ -152,6 +157,10 @@ class AnnouncedRun(KindRun):
         self._fate[job] = Fate.EVICTED_RUNNING if running else waited
         super().evict(now_us, job)
 
+    def tell_faults(self, jobs: IntArray) -> None:
+        """Tell the policy of jobs, sorted, that faults have ended, when the next round begins."""
+        self._untold = np.union1d(self._untold, jobs)
+
     def carry_out(self, now_us: int, decision: Decision) -> None:
         """Note starts and payments, then start jobs."""
         self._came = NO_JOBS
@@ -179,12 +188,13 @@ class AnnouncedRun(KindRun):
             self._charged.copy(),
             self._fate.copy(),
             self._core.world.horizon_us,
+            self._core.world.faulty,
             self._policy,
         )
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        kept = {**self._kept, "came": self._came, "next": np.array([self._next])}
+        kept = {**self._kept, "came": self._came, "untold": self._untold, "next": np.array([self._next])}
         return {name: array.copy() for name, array in kept.items()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -195,6 +205,7 @@ class AnnouncedRun(KindRun):
         within(state, "price", 0, NEVER_US)
         self._next = int(within(state, "next", 0, len(self._come))[0])
         self._came = sorted_indices(state, "came", len(self._come)).astype(np.int64)
+        self._untold = sorted_indices(state, "untold", len(self._come)).astype(np.int64)
         for name, array in self._kept.items():
             array[:] = state[name]
 

@@ -18,7 +18,7 @@ from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.read_only import read_only, read_only_record
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import WAITING, Changes
+from ray_sim.kernels.core.arrays import COMPLETED, WAITING, Changes
 from ray_sim.kernels.core.pool_placement import fill_servers
 from ray_sim.model.errors import BlindPolicyError
 from ray_sim.model.quotes import Quotes
@@ -92,6 +92,11 @@ class AnnouncedView(View):
         """Jobs that came since the last decision and have not been evicted or rejected, sorted."""
         came = self._observed.came
         return read_only(came[self._ledger.status[came] == WAITING])
+
+    @property
+    def failed(self) -> IntArray:
+        """Those of `completed` that have failed or were killed, sorted: they cannot be charged."""
+        return read_only(self.completed[self._ledger.status[self.completed] != COMPLETED])
 
     @property
     def present(self) -> IntArray:

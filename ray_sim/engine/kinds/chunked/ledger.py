@@ -133,7 +133,7 @@ class ChunkLedger:
         changes = None if changes is None or changes.size[0] == 0 else changes
         jobs, chunks, ended, keys = NO_JOBS, None, None, None
         if len(decision.evict):
-            ended = self._end(now_us, decision.evict, placements)
+            ended = self.end(now_us, decision.evict, placements)
         if changes is not None:
             jobs = changes.job[: changes.size[0]]
             self.hold(now_us, changes, placements, record)
@@ -146,8 +146,8 @@ class ChunkLedger:
         commands = ChunkCommands(keys=keys, ps=ps, chunks=chunks)
         return Commands(ended=ended, changes=changes, part=None if commands.empty else commands)
 
-    def _end(self, now_us: int, evicted: IntArray, placements: Placements) -> IntArray | None:
-        """Free what evicted jobs hold; returns those of which sites know, if there are any."""
+    def end(self, now_us: int, evicted: IntArray, placements: Placements) -> IntArray | None:
+        """Free what ended jobs hold; returns those of which sites know, if there are any."""
         holders = evicted[self.jobs.holds_ps[evicted]]
         self.hold(now_us, nothing_for(holders), placements)
         known = np.union1d(holders, evicted[self.on_workers(evicted) > 0])

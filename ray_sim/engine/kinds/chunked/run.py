@@ -79,6 +79,8 @@ class ChunkedRun(KindRun):
         super().__init__(core, RigidProgress(core.world.arrays.speed))
         self._facts = facts
         self._ledger = ChunkLedger(facts)
+        self._activated = False
+        """Whether faults of this instant have changed which jobs are active."""
 
     @property
     def observed(self) -> ChunkedSources:
@@ -126,6 +128,7 @@ class ChunkedRun(KindRun):
         core = self._core
         done, changed = self._ledger.book(now_us, events, core.ledger, core.counts, core.recording.current)
         if len(done):
+            core.note_endings(done)
             changes = nothing_for(done)
             self._ledger.hold(now_us, changes, core.placements)
             core.fleet.command(now_us, Commands(changes=changes))
@@ -149,6 +152,19 @@ class ChunkedRun(KindRun):
         """End a waiting or running job for ever."""
         rest(self._core.ledger, self._core.counts, job, now_us)
         super().evict(now_us, job)
+
+    def end(self, now_us: int, jobs: IntArray) -> None:
+        """End jobs, sorted, for ever, against the policy's will; other jobs get their workers at once."""
+        super().end(now_us, jobs)
+        known = self._ledger.end(now_us, jobs, self._core.placements)
+        if known is not None:
+            events = self._core.fleet.collect(now_us, Commands(ended=known, first=True))
+            self._activated |= self._book(now_us, events)
+
+    def happen(self, now_us: int) -> Wake:
+        """Tell whether faults of this instant have changed which jobs are active."""
+        activated, self._activated = self._activated, False
+        return Wake.ACTIVATION if activated else NO_WAKE
 
     def carry_out(self, now_us: int, decision: Decision) -> None:
         """Give and take parameter servers, dispatch chunks, and tell the sites."""

@@ -82,7 +82,7 @@ class ElasticJobs(JobKind):
 
     # `JobKind` explains the class attributes.
     jobs = "elastic"
-    stoppable = True
+    faults = frozenset({"stop", "end"})
     accepts = frozenset({GANGS, ELASTIC})
     columns = frozenset({"training_profile", "losses"})
     heeds = frozenset({"interference", "links"})

@@ -50,7 +50,7 @@ class RigidJobs(JobKind):
     parameters = (BOUND_CELLS, GPU_SHARES, FRAGMENTATION_TARGET)
     heeds = frozenset({"fragmentation_target"})
     devices = True
-    stoppable = True
+    faults = frozenset({"stop", "end"})
 
     def facts(self, setting: WorldSetting) -> RigidFacts:
         """Make the facts of a world, see `RigidFacts`."""

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
+from ray_sim.certificates.announced_audit import RunIntervals, violations
+from ray_sim.contract.announced_worlds import busy_announced
+from ray_sim.contract.books import checked_run
 from ray_sim.contract.rigid_worlds import cluster, job_table
 from ray_sim.engine.build_world import build_world
+from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
+from ray_sim.experiments.announced_audit import check_audited
+from ray_sim.kernels.core.arrays import FAILED, KILLED
 from ray_sim.model.errors import (
     BlindPolicyError,
     InfeasibleDecisionError,
     InvalidScenarioError,
     InvalidWorkloadError,
+    RunStoppedError,
 )
 from ray_sim.model.job import JobTable, StatementProfile
 from ray_sim.model.outlook import parse_outlook
 from ray_sim.model.result import RunResult
-from ray_sim.model.units import US_PER_S
+from ray_sim.model.streams import text_entities
+from ray_sim.model.units import NEVER_US, US_PER_S
 from ray_sim.model.value_function import parse_value
 from ray_sim.policies.registry import create_policy
 from ray_sim.policy_api import (
@@ -36,7 +46,9 @@ from ray_sim.policy_api import (
     Launches,
     Streams,
 )
+from tests.engine.test_snapshots import Keeper
 from tests.figures import welfare_of
+from tests.worlds import fingerprint
 
 Row = tuple[float, float, float, int, str, str]
 """Birth, arrival and duration in seconds, GPUs, value, outlook."""
@@ -373,3 +385,122 @@ def test_worlds_that_are_no_pool_of_equal_gpus_are_refused_at_once() -> None:
     assert all(name in str(refused.value) for name in ("slot_s", "partition", "speed"))
     with pytest.raises(InvalidWorkloadError, match="ray-sim enrich --profile announced"):
         build_world(job_table([]), cluster([4], ["a"]), params={"truth": "announced", "slot_s": 60})
+
+
+def faulty(table: JobTable, gpus: int, **params: object) -> World:
+    given = {"truth": "announced", "slot_s": 60, "horizon_s": 60_000, "most_duration_s": 1200, **params}
+    return build_world(table, cluster([gpus], ["a"]), params=given)
+
+
+def test_limits_are_of_whole_rounds_and_a_killed_job_pays_nothing() -> None:
+    # One GPU. Job 0 runs 2 rounds, as its 90 s are rounded up, and so is its limit of 100 s: it completes.
+    # Job 1 would run 5 rounds from 240 s and is killed after 2 of them; job 2 starts in the next round.
+    # Job 3 comes at 120 s, and was killed 130 s later in the trace, 3 rounds: it still waits.
+    rows: list[Row] = [
+        (0.0, 60.0, 90.0, 1, "deadline 9 6000", "60:120:1"),
+        (0.0, 60.0, 300.0, 1, "deadline 9 6000", "60:300:1"),
+        (0.0, 60.0, 60.0, 1, "deadline 9 6000", "60:60:1"),
+        (0.0, 120.0, 60.0, 1, "deadline 9 6000", "120:60:1"),
+    ]
+    second, never = US_PER_S, NEVER_US
+    table = replace(
+        jobs(rows),
+        time_limit_us=np.array([100 * second, 100 * second, never, never]),
+        killed_us=np.array([never, never, never, 130 * second]),
+        endings=np.array([0, 0, FAILED, KILLED]),
+    )
+    result = run_world(faulty(table, 1, limits=True, endings="wall"), create_policy("announced_fifo"))
+    assert result.jobs.select("start_s", "finish_s", "fate", "reason", "value").rows() == [
+        (60.0, 180.0, "completed", None, 9.0),
+        (180.0, 300.0, "killed", "limit", 0.0),
+        (300.0, 360.0, "failed", "trace", 0.0),
+        (None, 300.0, "killed", "killed", 0.0),
+    ]
+    figures = welfare_of(result)
+    assert (figures.welfare, figures.eviction_rate) == (9.0, 0.0)
+    assert {fate: count for fate, count in figures.fates.items() if count} == {
+        "completed": 1,
+        "failed": 1,
+        "killed": 2,
+    }
+    assert "failed" not in welfare_of(run(world(rows), start_all)).fates
+
+
+def test_a_failure_ends_a_job_within_a_round_and_its_gpus_serve_from_the_next_one() -> None:
+    rows: list[Row] = [(0.0, 0.0, 1200.0, 2, "deadline 9 60000", "0:1200:1")] * 12
+    told: dict[int, float] = {}
+
+    def answer(view: AnnouncedView) -> AnnouncedDecision:
+        assert view.now_us % (60 * US_PER_S) == 0
+        told.update({int(job): view.now_us / US_PER_S for job in view.failed})
+        done = np.setdiff1d(view.completed, view.failed)
+        return AnnouncedDecision(
+            changes=view.starts(view.present[: 1 - len(view.running)]),
+            charges=Charges(done, np.ones(len(done), dtype=np.int64)),
+        )
+
+    mean_s = 2400.0
+    given = faulty(jobs(rows), 3, failure_gpu_h=mean_s / 3600, most_duration_s=1200)
+    result = run_world(given, Scripted(answer))
+    draws = Streams(0).uniforms("failure", text_entities(result.jobs["job_id"]), np.zeros(12, dtype=np.int64))
+    start_s, expected = 0.0, []
+    for uniform in draws.tolist():
+        lasts_s = -math.log1p(-uniform) * mean_s / 2  # on two GPUs
+        done = lasts_s >= 1200
+        end_s = start_s + (1200 if done else math.ceil(lasts_s * US_PER_S) / US_PER_S)
+        expected.append((start_s, end_s, "completed" if done else "failed", 1e-9 * done))
+        start_s = math.ceil(end_s / 60) * 60.0
+    assert result.jobs.select("start_s", "finish_s", "fate", "payment").rows() == expected
+    assert 2 < len(told) < 12
+    failed = result.jobs.with_row_index().filter(fate="failed")
+    rounds = {job: math.ceil(end / 60) * 60.0 for job, end in failed.select("index", "finish_s").rows()}
+    assert told == {job: round_s for job, round_s in rounds.items() if job < 11}  # then there is no job left
+    assert (failed["reason"] == "failure").all()
+    assert result.stops is not None
+    assert result.stops["job_id"].to_list() == failed["job_id"].to_list()
+    held = result.jobs["run_s"] * 2
+    assert result.jobs["gpu_s"].to_list() == pytest.approx(held.to_list())
+    assert result.summary.wasted_gpu_h == pytest.approx({"failure": (failed["run_s"] * 2).sum() / 3600})
+
+
+POLICIES = ("posted_price", "announced_fifo", "value_density", "reservation")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_nobody_pays_for_a_failed_job_and_sites_and_restored_runs_are_equal(policy: str) -> None:
+    calm = busy_announced(60)
+    limits = Streams(0).generator("limits").integers(60, 400, 60) * US_PER_S
+    endings = np.where(np.arange(60) % 7 == 0, FAILED, 0)
+    table = replace(calm.table, time_limit_us=limits, endings=endings)
+    params = {**calm.params, "failure_gpu_h": 0.2, "limits": True, "endings": "run"}
+    given = build_world(table, calm.cluster, params=params)
+    new_policy = partial(create_policy, policy, {"mu": 0.1} if policy == "posted_price" else {})
+    whole = checked_run(given, new_policy())
+    ended = whole.jobs.filter(pl.col("status").is_in(["failed", "killed"]))
+    assert set(ended["reason"]) >= {"failure", "limit"}
+    assert (ended["fate"] == ended["status"]).all()
+    assert ended["payment"].sum() == ended["value"].sum() == 0
+    if policy == "posted_price":
+        assert (whole.jobs.filter(status="completed")["payment"] > 0).any()
+    runs = RunIntervals.of(whole, table.origin_us)
+    facts = AnnouncedFacts.in_world(given)
+    gpus = facts.statements.reported.concurrency
+    assert violations(runs, whole.jobs, gpus, facts.nodes, facts.slot_us) == []
+    assert welfare_of(whole).welfare <= welfare_of(whole).bound * (1 + 1e-9)
+    assert fingerprint(run_world(given, new_policy(), sites=3)) == fingerprint(whole)
+    for decisions in (3, 9, 27):
+        keeper = Keeper(stop_after=decisions)
+        with pytest.raises(RunStoppedError):
+            run_world(given, new_policy(), keeper=keeper)
+        assert keeper.state is not None
+        again = run_world(given, new_policy(), keeper=Keeper(state=keeper.state))
+        assert fingerprint(again) == fingerprint(whole)
+
+
+def test_what_a_job_that_runs_once_cannot_suffer_is_refused_by_name() -> None:
+    table = jobs([(0.0, 0.0, 60.0, 1, "deadline 4 600", CERTAIN)])
+    for name, value in (("attempts", "replay"), ("retries", 1), ("preemption", "restart")):
+        with pytest.raises(InvalidScenarioError, match=f"{name}: announced jobs run once"):
+            faulty(table, 1, **{name: value})
+    with pytest.raises(InvalidScenarioError, match=r"audit: .* know no faults: leave out failure_gpu_h, or"):
+        check_audited(faulty(table, 1, failure_gpu_h=1.0))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
+from ray_sim.contract.books import checked_run
+from ray_sim.contract.chunked_worlds import busy_chunks, failing_chunks
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.decision import Decision, Wake
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision
 from ray_sim.engine.kinds.chunked.view import ChunkedView
@@ -14,14 +19,19 @@ from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.view import View
-from ray_sim.kernels.core.arrays import PARAMETER_SERVER
+from ray_sim.engine.world import World
+from ray_sim.kernels.core.arrays import FAILED, PARAMETER_SERVER
 from ray_sim.model.errors import (
     BlindPolicyError,
     InfeasibleDecisionError,
+    InvalidScenarioError,
     RunFailedError,
+    RunStoppedError,
 )
 from ray_sim.model.metrics import Trim
-from ray_sim.model.units import NEVER_US
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import NEVER_US, US_PER_S
+from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import (
     CLOUD,
     TWO,
@@ -29,14 +39,16 @@ from tests.chunk_worlds import (
     Script,
     Server,
     chunk_world,
+    cluster_of,
     dispatch_of,
     first_idle_ps,
     run_script,
     runs_of,
 )
+from tests.engine.test_snapshots import Keeper
 from tests.figures import chunked_of
 from tests.scripted import scripted
-from tests.worlds import DOWN, UP, Job, column_of, events_of, replay, times_of, world_of
+from tests.worlds import DOWN, UP, Job, column_of, events_of, fingerprint, replay, times_of, world_of
 
 J1, J2, J3 = 0, 1, 2
 
@@ -458,3 +470,105 @@ def test_an_instant_that_never_ends_is_an_error_that_names_the_running_jobs() ->
     simulation.apply(start_first(view))
     with pytest.raises(RunFailedError, match=r"time stands still at 0 s: .* running jobs: J1$"):
         simulation.advance()
+
+
+# --- faults
+
+
+@pytest.mark.parametrize("sites", [1, 2])
+def test_a_killed_job_leaves_its_workers_and_its_parameter_server_to_others_at_once(sites: int) -> None:
+    # J1 trains its two chunks on worker 0 in turn; its limit is 6 s of training, and it is killed at 7 s, as
+    # J2 trained from 2 to 3 s. Then J3's chunk begins, which waited on that worker. J2 fails after its work.
+    jobs = [ChunkJob(0, 2, 5), ChunkJob(2, 1, 1), ChunkJob(3, 1, 2)]
+    script = {0.0: [(J1, 0, 0, 5), (J1, 1, 0, 5)], 2.0: [(J2, 0, 0, 1)], 3.0: [(J3, 0, 0, 9)]}
+    table = chunk_world(jobs).table
+    never = NEVER_US
+    table = replace(
+        table, time_limit_us=np.array([6_000_000, never, never]), endings=np.array([0, FAILED, 0])
+    )
+    world = build_world(
+        table,
+        cluster_of([Server(ps=2), Server()]),
+        params={"truth": "a_online", "slot_fill": "fractional", "limits": True, "endings": "run"},
+    )
+    result = run_world(world, Script(script), sites=sites)
+    assert column_of(result, "status") == {"J1": "killed", "J2": "failed", "J3": "completed"}
+    assert column_of(result, "reason") == {"J1": "limit", "J2": "trace", "J3": None}
+    assert {job: end for job, (_, end) in times_of(result).items()} == {"J1": 7, "J2": 3, "J3": 9}
+    assert runs_of(result, "J1", 1) == [(6, 7)]
+    assert runs_of(result, "J3", 0) == [(7, 9)]
+    assert column_of(result, "run_s")["J1"] == 6
+    assert result.stops is not None
+    assert result.stops.select("time_s", "job_id", "reason").rows() == [(7, "J1", "limit")]
+
+
+def test_in_whole_slots_a_job_is_killed_at_the_end_of_a_slot() -> None:
+    # One slot is 2 s. J1 trains for 4 s, two slots, and completes at its limit of 3 s; J2 is killed there.
+    jobs = [ChunkJob(0, 1, 4), ChunkJob(0, 1, 6)]
+    table = replace(chunk_world(jobs).table, time_limit_us=np.full(2, 3_000_000))
+    params = {"truth": "a_online", "slot_s": 2, "limits": True}
+    world = build_world(table, cluster_of(TWO), params=params)
+    result = run_world(world, Script({0.0: [(J1, 0, 0, 5), (J2, 0, 1, 5)]}))
+    assert times_of(result) == {"J1": (0, 4), "J2": (0, 4)}
+    assert column_of(result, "status") == {"J1": "completed", "J2": "killed"}
+
+
+DANGER = {"deadlines": "danger", "slack": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("policy", "params"), [("a_online", DANGER), ("chunk_las", {}), ("chunk_earliest_finish", {})]
+)
+@pytest.mark.parametrize(("made", "seed"), [(busy_chunks, 0), (failing_chunks, 1)])
+def test_runs_with_killed_jobs_are_equal_on_sites_and_restored(
+    policy: str, params: Mapping[str, object], made: Callable[[int, int], World], seed: int
+) -> None:
+    new_policy = partial(create_policy, policy, params)
+    calm = made(40, seed)
+    draw = Streams(seed).generator("limits")
+    table = replace(
+        calm.table,
+        time_limit_us=draw.integers(60, 900, 40) * US_PER_S,
+        killed_us=np.where(draw.random(40) < 0.3, draw.integers(0, 900, 40) * US_PER_S, NEVER_US),
+        endings=np.where(np.arange(40) % 5 == 0, FAILED, 0),
+    )
+    world = build_world(table, calm.cluster, params={**calm.params, "limits": True, "endings": "wall"})
+    whole = checked_run(world, new_policy())
+    assert set(whole.jobs["reason"].drop_nulls()) >= {"limit", "killed", "trace"}
+    assert fingerprint(run_world(world, new_policy())) == fingerprint(whole)
+    assert fingerprint(run_world(world, new_policy(), sites=3)) == fingerprint(whole)
+    for decisions in (4, 11, 18):
+        keeper = Keeper(stop_after=decisions)
+        with pytest.raises(RunStoppedError):
+            run_world(world, new_policy(), keeper=keeper)
+        again = run_world(world, new_policy(), keeper=Keeper(state=keeper.state))
+        assert fingerprint(again) == fingerprint(whole)
+
+
+def killed_after(world: World, limits_s: list[float], **params: object) -> World:
+    """The world where jobs are killed so long after their submission."""
+    killed_us = (np.array(limits_s) * US_PER_S).astype(np.int64)
+    given = {**world.params, "endings": "wall", **params}
+    return build_world(replace(world.table, killed_us=killed_us), world.cluster, params=given)
+
+
+def test_the_next_job_gets_a_parameter_server_within_the_slot_in_which_one_is_killed() -> None:
+    # One worker, slots of 10 s. J1 would train until 20 s and is killed at 7 s; J2 trains from there on.
+    calm = chunk_world([ChunkJob(0, 1, 20), ChunkJob(0, 1, 5)], slot_s=10)
+    result = run_world(killed_after(calm, [7, 100], slot_fill="fractional"), create_policy("chunk_fifo"))
+    assert times_of(result) == {"J1": (0, 7), "J2": (7, 12)}
+
+
+def test_a_job_that_is_killed_while_no_worker_may_train_it_is_forgotten() -> None:
+    jobs = [ChunkJob(0, 1, 5), ChunkJob(3, 1, 5), ChunkJob(3, 1, 5)]
+    calm = chunk_world(jobs, slot_s=1, changes=[(2, 0, DOWN), (9, 0, UP)])
+    result = run_world(killed_after(calm, [4, 3, 100]), create_policy("chunk_fifo"))
+    assert times_of(result) == {"J1": (0, 4), "J2": (None, 6), "J3": (9, 14)}
+    assert column_of(result, "status") == {"J1": "killed", "J2": "killed", "J3": "completed"}
+
+
+def test_faults_that_chunked_jobs_cannot_suffer_are_refused_by_name() -> None:
+    table, servers = chunk_world([ChunkJob(0, 1, 5)]).table, cluster_of(TWO)
+    for name, value in (("failure_gpu_h", 1.0), ("attempts", "replay"), ("retries", 1)):
+        with pytest.raises(InvalidScenarioError, match=f"{name}: time on workers of chunks is not told in"):
+            build_world(table, servers, params={"truth": "a_online", name: value})
