@@ -19,12 +19,12 @@ PRODUCT = ("ray_sim", "workloads", "cluster_specs", "jobs", "benchmarks")
 SHORT = 40
 
 BUDGETS = {
-    "lines of Python": 93_300,
+    "lines of Python": 93_600,
     "files of Python": 610,
     f"files under {SHORT} lines": 77,
     "modules in the longest import chain": 26,
-    "lines of tests": 76_700,
-    "words of docs outside decisions": 98_900,
+    "lines of tests": 77_200,
+    "words of docs outside decisions": 100_000,
 }
 
 
