@@ -278,10 +278,11 @@ class FaultRun:
         if not len(jobs):
             return
         assert faults.end is not None
+        stopped = faults.of(core.ledger.status[jobs] == RUNNING)
         self._kind.end(now_us, jobs)
         core.reasons |= dict(zip(jobs.tolist(), faults.reason, strict=True))
         core.ledger.status[jobs] = faults.end
-        core.stops.add(now_us, jobs, core.attempt[jobs], faults.reason)
+        core.stops.add(now_us, stopped.job, core.attempt[stopped.job], stopped.reason)
         self._kind.tell_faults(jobs)
 
     def _stop(self, now_us: int, faults: Faults) -> None:

@@ -345,6 +345,8 @@ def test_a_job_that_is_killed_while_it_waits_leaves_the_queue(policy: str) -> No
     result = replay(faulty(jobs, [1], columns, endings="wall"), policy)
     assert column_of(result, "status") == {"J1": "completed", "J2": "killed", "J3": "completed"}
     assert times_of(result)["J2"][1] == 4
+    assert result.stops is not None
+    assert "killed" not in result.stops["reason"]  # it held nothing
 
 
 @pytest.mark.parametrize("submit_s", [0, 3])
