@@ -14,8 +14,8 @@ from tests.fingerprint import GOLDEN, Case, Record, cases, differences, digest, 
 from tests.proofs import proofs
 
 BY_POLICY = {policy: list(group) for policy, group in groupby(cases(), key=lambda case: case.policy)}
-LONG = {"dorm"}
-"""Solves a mixed-integer programme at every decision."""
+LONG = {"dorm", "batch"}
+"""Solves a mixed-integer programme at every decision; compiles kernels for rules that score servers."""
 
 
 @pytest.fixture(scope="module")

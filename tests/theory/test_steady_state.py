@@ -63,6 +63,7 @@ def test_the_time_in_a_slotted_queue(arrival: float, departure: float) -> None:
     assert_theory_holds(jobs["jct_s"].to_numpy(), _time_in_slotted_queue(arrival, departure))
 
 
+@pytest.mark.long
 def test_a_slotted_queue_tends_to_the_continuous_one_as_slots_shrink() -> None:
     # Exponential times rounded up to slots are geometric: p = 1 - exp(-0.7 slot), q = 1 - exp(-slot).
     # The same draws on finer and finer slots come closer and closer to M/M/1, 1 / (1 - 0.7).

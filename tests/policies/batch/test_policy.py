@@ -179,6 +179,7 @@ def test_what_never_acted_is_named() -> None:
     ]
 
 
+@pytest.mark.long  # compiles the kernels anew, for the arrays of these rules
 @pytest.mark.parametrize("rule", sorted(set(QUEUE_RULES) - set(RULE_NAMES)))
 def test_rules_that_score_servers_place_as_in_fifo(rule: str) -> None:
     draw = np.random.default_rng(1)
