@@ -78,6 +78,7 @@ class JobQueue:
         if placement not in QUEUE_RULES:
             raise UnknownNameError("placement", placement, QUEUE_RULES)
         self._arrays = world.arrays
+        self._may_be_killed = len(world.injectors) > 0
         self._rule = QUEUE_RULES.index(placement)
         self._backfill = backfill
         self._preemptive = preemptive
@@ -147,7 +148,8 @@ class JobQueue:
         RunFailedError : a running job has not a whole number as its key
         """
         if len(view.completed):
-            self._forget(view.completed)
+            if self._may_be_killed:
+                self._forget(view.completed)
             self._to_serve[self._arrays.job_part[view.completed]] = True
         if len(view.changed_servers):
             self._to_serve[self._arrays.server_part[view.changed_servers]] = True

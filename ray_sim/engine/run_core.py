@@ -149,7 +149,9 @@ class RunCore:
         self.ledger.status[ended] = endings[ended]
         self.reasons |= dict.fromkeys(ended.tolist(), "trace")
 
-    def note_preempted(self, now_us: int, jobs: IntArray, causes: Causes | None, lost_us: IntArray) -> None:
+    def note_preempted(
+        self, now_us: int, jobs: IntArray, causes: Causes | None, lost_us: IntArray | int
+    ) -> None:
         """Log jobs, sorted, that the policy has suspended, with the causes that it tells."""
         by, reason = np.full(len(jobs), -1), ["policy"] * len(jobs)
         if causes is not None:

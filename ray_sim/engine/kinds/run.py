@@ -227,19 +227,22 @@ class KindRun:
         changed = changes.job[:n]
         pauses_us = np.empty(n, dtype=np.int64)
         self._before_placement(now_us, changed)
-        lost_us = np.zeros(n, dtype=np.int64)
+        lost_us = NO_JOBS
         if core.world.preemption != KEEP_ALL:
+            lost_us = np.zeros(n, dtype=np.int64)
             set_back(now_us, core.ledger, changed, core.world.preemption, core.work, lost_us)
             moved = (lost_us > 0) & (changes.ptr[1 : n + 1] > changes.ptr[:n])
             core.note_moved(now_us, changed[moved], lost_us[moved])
         restart_us, record = core.world.restart_us, core.recording.writer
         all_hold = commit_placements(now_us, core.books, record, changes, pauses_us, restart_us)
         self._placed(changed, pauses_us)
-        core.placed_anew[changed] = True
+        if core.world.injectors:
+            core.placed_anew[changed] = True
         others = self._disturbed_by(changed)
         if not all_hold:
             holding = changes.ptr[1 : n + 1] > changes.ptr[:n]
-            core.note_preempted(now_us, changed[~holding], causes, lost_us[~holding])
+            cost_us = lost_us[~holding] if len(lost_us) else 0
+            core.note_preempted(now_us, changed[~holding], causes, cost_us)
             changed, pauses_us = changed[holding], pauses_us[holding]
         if len(others):
             changed = np.concatenate([changed, others])
