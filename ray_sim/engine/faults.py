@@ -7,6 +7,7 @@ faults depend on its own progress, whatever the policy.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from ray_sim.engine.decision import NO_JOBS
 from ray_sim.engine.injectors import Ends, RandomFailures
-from ray_sim.engine.states import State, Stateful, Stateless, all_within, copies, joined, overwrite, section
+from ray_sim.engine.states import State, Stateful, all_within, joined, section
 from ray_sim.engine.stops import InjectorLabel, Keep
 from ray_sim.kernels.core.arrays import FAILED, FUTURE, KILLED, RUNNING, WAITING
 from ray_sim.kernels.core.hazards import Hazard, next_failure
@@ -44,7 +45,7 @@ class Faults(NamedTuple):
     """Whether `World.retries` limits how often these jobs are tried again."""
 
     def of(self, chosen: np.ndarray) -> Faults:
-        """Those of a mask (n,)."""
+        """The faults that a mask, (n,), chooses."""
         reason = [text for text, mine in zip(self.reason, chosen.tolist(), strict=True) if mine]
         lost = None if self.lost_us is None else self.lost_us[chosen]
         return self._replace(job=self.job[chosen], reason=reason, lost_us=lost)
@@ -60,7 +61,7 @@ class InjectorRun(Stateful, Protocol):
         """The faults of this instant, if there are any."""
 
     def begin(self, jobs: IntArray) -> None:
-        """These jobs, sorted, begin another attempt: they have failed now and wait again."""
+        """Prepare the next attempt of jobs, sorted, that have just failed and wait again."""
 
 
 @runtime_checkable
@@ -71,24 +72,26 @@ class Injector(InjectorLabel, Protocol):
         """Start a run."""
 
 
-class ClockRun(Stateless):
+class ClockRun(ABC):
     """An injector whose faults of a job are due at an instant that follows from the ledger."""
 
-    def __init__(self, core: RunCore) -> None:
+    def __init__(self, core: RunCore, kept: Mapping[str, np.ndarray]) -> None:
+        """``kept`` are the arrays that a snapshot has, by name."""
         self._core = core
+        self._kept = kept
         self._next = 0
 
     def _candidates(self) -> IntArray:
         """Jobs that may suffer a fault, in no order."""
         return self._core.running
 
+    @abstractmethod
     def _due_us(self, now_us: int, jobs: IntArray) -> IntArray:
         """When the fault of each job is due if its rate stays."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _faults(self, now_us: int, jobs: IntArray) -> Faults:
         """The faults of jobs, sorted."""
-        raise NotImplementedError
 
     def next_us(self, now_us: int) -> int:
         """The next instant at which it acts, if nothing else happens until then."""
@@ -104,18 +107,29 @@ class ClockRun(Stateless):
         jobs = np.sort(jobs[self._due_us(now_us, jobs) <= now_us])
         return self._faults(now_us, jobs) if len(jobs) else None
 
+    @abstractmethod
     def begin(self, jobs: IntArray) -> None:
-        """These jobs begin another attempt."""
+        """Prepare the next attempt of jobs, sorted, that have just failed."""
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        return {name: array.copy() for name, array in self._kept.items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        all_within(dict(state))
+        for name, array in self._kept.items():
+            array[:] = state[name]
 
 
 class EndsRun(ClockRun):
     """Kills each job at its limit."""
 
     def __init__(self, core: RunCore, injector: Ends) -> None:
-        super().__init__(core)
         self._injector = injector
         self._begin: IntArray = np.zeros(len(injector.limit_us), dtype=np.int64)
         """(J,) microseconds with servers before the attempt."""
+        super().__init__(core, {"begin": self._begin})
 
     def _candidates(self) -> IntArray:
         status = self._core.ledger.status
@@ -136,28 +150,18 @@ class EndsRun(ClockRun):
         return Faults(jobs, [self._injector.reason] * len(jobs), end=KILLED)
 
     def begin(self, jobs: IntArray) -> None:
-        """These jobs, sorted, begin another attempt."""
+        """Prepare the next attempt of jobs, sorted, that have just failed."""
         self._begin[jobs] = self._core.ledger.held[jobs]
-
-    def state(self) -> State:
-        """Arrays that `restore` takes."""
-        return {"begin": self._begin.copy()}
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a state."""
-        all_within(dict(state))
-        self._begin[:] = state["begin"]
 
 
 class TraceAttemptsRun(ClockRun):
     """Lets jobs fail where attempts of the trace ended."""
 
     def __init__(self, core: RunCore, log: AttemptLog) -> None:
-        super().__init__(core)
-        jobs = len(log.ptr) - 1
         self._log = log
-        self._done: IntArray = np.zeros(jobs, dtype=np.int64)
+        self._done: IntArray = np.zeros(len(log.ptr) - 1, dtype=np.int64)
         """(J,) attempts of the trace that have ended."""
+        super().__init__(core, {"done": self._done})
         of_us, work = (np.repeat(each, np.diff(log.ptr)) for each in (core.world.table.work_us, core.work))
         until_us = np.cumsum(log.length_us)
         left_us = np.repeat(np.append(0, until_us)[log.ptr[1:]], np.diff(log.ptr)) - until_us
@@ -185,14 +189,8 @@ class TraceAttemptsRun(ClockRun):
         reason = [log.reasons[at] or "attempt" for at in (log.ptr[jobs] + done).tolist()]
         return Faults(jobs, reason, keep=Keep.ALL, lost_us=lost)
 
-    def state(self) -> State:
-        """Arrays that `restore` takes."""
-        return {"done": self._done.copy()}
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a state."""
-        all_within(dict(state))
-        self._done[:] = state["done"]
+    def begin(self, jobs: IntArray) -> None:
+        """`_faults` has counted the attempt that ended."""
 
 
 class RandomFailuresRun(ClockRun):
@@ -202,7 +200,6 @@ class RandomFailuresRun(ClockRun):
     """
 
     def __init__(self, core: RunCore, streams: Streams, injector: RandomFailures) -> None:
-        super().__init__(core)
         self._streams, self._shape = streams, injector.shape
         self._scale_us = injector.gpu_h * 3600 * US_PER_S / math.gamma(1 + 1 / injector.shape)
         self._entity = text_entities(core.world.table.job_id)
@@ -211,10 +208,11 @@ class RandomFailuresRun(ClockRun):
         chance, booked = np.zeros((2, jobs))
         self._hazard = Hazard(chance, begin, gpus, until, booked, np.full(jobs, NEVER_US))
         self._handle = handle(self._hazard)
+        super().__init__(core, self._hazard._asdict())
         self.begin(np.arange(jobs))
 
     def begin(self, jobs: IntArray) -> None:
-        """These jobs, sorted, begin another attempt."""
+        """Prepare the next attempt of jobs, sorted, that have just failed."""
         core, hazard = self._core, self._hazard
         uniform = self._streams.uniforms("failure", self._entity[jobs], core.attempt[jobs])
         hazard.chance[jobs] = -np.log1p(-uniform)
@@ -234,15 +232,6 @@ class RandomFailuresRun(ClockRun):
 
     def _faults(self, now_us: int, jobs: IntArray) -> Faults:
         return Faults(jobs, ["failure"] * len(jobs), tried=True)
-
-    def state(self) -> State:
-        """Arrays that `restore` takes."""
-        return copies(self._hazard)
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a state."""
-        all_within(dict(state))
-        overwrite(self._hazard, state)
 
 
 class FaultRun:

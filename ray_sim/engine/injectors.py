@@ -88,7 +88,7 @@ def _log_problems(table: JobTable, log: AttemptLog) -> Iterator[str]:
 
 
 def fault_warnings(world: World) -> Iterator[str]:
-    """What the faults of a world hang on."""
+    """Warnings of a run whose random failures cost no progress."""
     draws = any(isinstance(each, RandomFailures) for each in world.injectors)
     if draws and world.retries and world.checkpoint_us == 0:
         yield "checkpoint_s is 0, so that random failures cost no progress; give the time between checkpoints"

@@ -152,7 +152,7 @@ class RunCore:
     def note_preempted(
         self, now_us: int, jobs: IntArray, causes: Causes | None, lost_us: IntArray | int
     ) -> None:
-        """Log jobs, sorted, that the policy has suspended, with the causes that it tells."""
+        """Log jobs that the policy has suspended, with the causes that it tells."""
         by, reason = np.full(len(jobs), -1), ["policy"] * len(jobs)
         if causes is not None:
             _, mine, told = np.intersect1d(jobs, causes.job, return_indices=True)
@@ -162,7 +162,7 @@ class RunCore:
         self.stops.add(now_us, jobs, self.attempt[jobs], reason, lost_us, by)
 
     def note_moved(self, now_us: int, jobs: IntArray, lost_us: IntArray) -> None:
-        """Log jobs, sorted, that lose progress by a move."""
+        """Log jobs that lose progress by a move."""
         self.stops.add(now_us, jobs, self.attempt[jobs], ["move"] * len(jobs), lost_us)
 
     def take_back(self, jobs: IntArray) -> None:

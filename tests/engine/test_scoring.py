@@ -266,9 +266,11 @@ def test_the_arrived_target_is_counted_anew_at_each_instant_by_plain_python() ->
         table, on = frame_to_table(frame, RESOURCES), cluster_of(servers)
         world = build_world(table, on, params={"fragmentation_target": "arrived"})
 
-        def run(sites: int = 1, loop: Loop = "general", keeper: Keeper | None = None) -> RunResult:
+        def run(
+            sites: int = 1, loop: Loop = "general", keeper: Keeper | None = None, world: World = world
+        ) -> RunResult:
             policy = Fifo(placement="fgd", backfill=True)
-            return run_world(world, policy, sites=sites, loop=loop, keeper=keeper)  # noqa: B023
+            return run_world(world, policy, sites=sites, loop=loop, keeper=keeper)
 
         stopped = Keeper(stop_after=draw.randint(1, 4))
         with suppress(RunStoppedError):

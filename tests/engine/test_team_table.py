@@ -45,7 +45,7 @@ class Telling(Srtf):
         holds = np.diff(changes.ptr[: changes.size[0] + 1]) > 0
         if holds.all() or not holds.any():
             return decision
-        suspended = jobs[~holds]
+        suspended = np.sort(jobs[~holds])  # changes are in the order of service
         by = np.full(len(suspended), jobs[holds][0])
         return replace(decision, causes=Causes(suspended, by, ("shorter",) * len(suspended)))
 
@@ -93,7 +93,7 @@ def test_integrals_are_sums_over_seconds(jobs: list[Job]) -> None:
             begun.setdefault(job, int(time))
         elif event in ("stop", "finish"):
             spells.setdefault(job, []).append((begun.pop(job), int(time)))
-    end = int(result.events["time_s"].max() or 0)  # type: ignore[arg-type]
+    end = int(result.events["time_s"].to_numpy().max())
     teams = rows_of(result)
     for team, quota in (("a", 1), ("b", 2)):
         held = borrowed = unmet = 0.0

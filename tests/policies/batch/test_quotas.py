@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,9 +51,9 @@ BORROWING = {
 }
 
 
-def stopped(jobs: dict[str, Held], ask: Held, **params: object) -> list[str]:
+def stopped(jobs: dict[str, Held], ask: Held, **params: Any) -> list[str]:
     """Whom the last job stops; nobody if it does not start."""
-    found = decision({**jobs, "ask": ask}, ["ask"], **params)  # type: ignore[arg-type]
+    found = decision({**jobs, "ask": ask}, ["ask"], **params)
     assert (found.started == ["ask"]) == bool(found.stopped)
     return found.stopped
 

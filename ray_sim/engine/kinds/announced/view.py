@@ -95,7 +95,7 @@ class AnnouncedView(View):
 
     @property
     def failed(self) -> IntArray:
-        """Those of `completed` that have failed or were killed, sorted: they cannot be charged."""
+        """Jobs of `completed`, sorted, that have failed or were killed; a policy cannot charge them."""
         return read_only(self.completed[self._ledger.status[self.completed] != COMPLETED])
 
     @property
