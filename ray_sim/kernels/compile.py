@@ -186,6 +186,7 @@ def _with_cache(compiled: Any) -> Callable[[Any], Any]:
     compile_types = compiled.compile
 
     def compile_or_load(types: Any) -> Any:
+        types = tuple(map(numba.types.unliteral, types))  # no code of its own for a constant argument
         folder = _folder()
         if types in compiled.overloads or folder is None or inspect.getmodule(compiled.py_func) is None:
             return compile_types(types)
