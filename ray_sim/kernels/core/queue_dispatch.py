@@ -39,7 +39,7 @@ def enqueue(arrays: WorldArrays, queue: Queue, job: int, key: int) -> None:
 
 
 @kernel
-def _count_try(tries: I64 | None, job: int) -> None:
+def count_try(tries: I64 | None, job: int) -> None:
     """Note that a job leaves the queue, where the draws of placement depend on it."""
     if tries is not None:
         tries[job] += 1
@@ -52,7 +52,7 @@ def dequeue(arrays: WorldArrays, queue: Queue, job: int) -> None:
     base = arrays.class_size_ptr[c]
     queue.size[c] = remove(queue.heap, base, queue.size[c], queue.position, queue.key, job)
     queue.stuck[c] = False
-    _count_try(queue.tries, job)
+    count_try(queue.tries, job)
 
 
 @kernel

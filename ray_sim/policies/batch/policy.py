@@ -11,7 +11,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ray_sim.kernels.core.arrays import NEVER, devices, new_changes
+from ray_sim.kernels.core.arrays import NEVER, Pool, devices, new_changes
 from ray_sim.kernels.core.queue_arrays import new_scratch
 from ray_sim.kernels.handle import handle
 from ray_sim.model.errors import InvalidScenarioError
@@ -19,22 +19,21 @@ from ray_sim.model.teams import classes_of, teams_of
 from ray_sim.model.units import QUANTA_PER_UNIT, US_PER_S, BoolArray, FloatArray, IntArray, seconds_to_us
 from ray_sim.policies.batch.books import (
     ANY,
-    CELLS,
     GRACE_US,
     LOWER,
     LOWER_OR_NEWER,
     NEVER_PREEMPT,
+    PREEMPT,
+    RECLAIM,
     RULE,
+    STAMP,
     STOPPED,
     Books,
-    JobFacts,
-    Kept,
-    new_work,
 )
 from ray_sim.policies.batch.fair_tree import FairShare, multifactor
 from ray_sim.policies.batch.parameters import DEFAULT_WEIGHTS, PARAMETERS
 from ray_sim.policies.batch.profile import Profile, cells_of, new_profile
-from ray_sim.policies.batch.quotas import available, beyond_cluster, new_quotas, quota_needs, quota_resources
+from ray_sim.policies.batch.quotas import beyond_cluster, new_quotas, quota_needs, quota_resources
 from ray_sim.policies.batch.serve import serve
 from ray_sim.policy_api import (
     KNOWING_RULES,
@@ -50,6 +49,9 @@ from ray_sim.policy_api import (
     View,
     Wake,
 )
+
+_KEPT = "by", "due", "acted"
+"""Arrays of `Books` that last from one decision to the next."""
 
 _STOPS = {"never": NEVER_PREEMPT, "lower": LOWER, "lower_or_newer": LOWER_OR_NEWER, "any": ANY}
 
@@ -70,7 +72,7 @@ class Batch(Policy):
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     sees: frozenset[str] = frozenset({"priority", "vc", "time_limit"})
     wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.REVIEW | Wake.SERVER_CHANGE
-    unchanging: ClassVar[frozenset[str]] = frozenset({"_options", "_weights", "_books"})
+    unchanging: ClassVar[frozenset[str]] = frozenset({"_options", "_weights", "_books", "_cell", "_gpus"})
 
     def __init__(
         self,
@@ -95,9 +97,9 @@ class Batch(Policy):
         self.sees = self.sees | ({"user"} if order == "multifactor" else set())
         self._placement, self._order = placement, order
         grace_us, self._default_limit_us = seconds_to_us([grace_s, default_limit_s]).tolist()
-        # In the order of the places in `Books.option`; the rule and the cells depend on the world.
+        # In the order of the places in `Books.option`; the rule depends on the world.
         stops = _STOPS[preempt], _STOPS[reclaim]
-        self._options = np.array([0, backfill, reserve, *stops, sharing == "fair", grace_us, 0])
+        self._options = np.array([0, backfill, reserve, *stops, sharing == "fair", grace_us])
         self._weights, self._max_age_us = np.array(weights), max_age_s * US_PER_S
         self._half_life_s = half_life_s
 
@@ -109,29 +111,27 @@ class Batch(Policy):
     def start(self, world: PolicyContext, streams: Streams) -> None:
         """Number teams, classes and accounts, and make the arrays of the kernels."""
         self._placer, self._teams = world.placer(self._placement, streams), world.cluster.teams
-        self._cells = cells_of(world.pools[:-1], self._placer)
         n_jobs, columns = len(world.jobs.submit_us), cast("Any", world.jobs)
         rank, classes = classes_of(world.cluster, columns.priority, n_jobs)
         team = np.zeros(n_jobs, dtype=np.int64)
         if self._teams:
             team = teams_of(world.cluster, columns.vc, columns.vc_names)
+        limit = np.full(n_jobs, self._default_limit_us)
+        if (given := columns.time_limit_us) is not None:
+            limit = np.maximum(np.where(given == NEVER, limit, given), 1)
         preemptible = np.array([each.preemptible for each in classes] or [True])[rank]
-        self._new_books(world, team, rank, preemptible, self._limits(columns.time_limit_us, n_jobs))
+        self._new_books(world, team, rank, preemptible, limit)
+        reclaims = len(self._teams) > 1 and self._options[RECLAIM] != NEVER_PREEMPT
+        self._preempts = bool(reclaims or self._options[PREEMPT] != NEVER_PREEMPT)
         self._class_acted = np.zeros(len(classes), dtype=np.bool_)
         self._known = np.full(len(classes), bool(world.cluster.classes))  # else classes of jobs so far
         self._declared = tuple(each.name for each in classes) if world.cluster.classes else ()
         self._beyond_cluster = tuple(beyond_cluster(world.cluster))
+        gpu = world.cluster.resources.index("gpu")
+        self._gpus = self._work.amount[:, gpu]
+        self._all_gpus = max(int(world.cluster.capacity[:, gpu].sum()), 1)
         if self._order == "multifactor":
-            self._all_gpus = max(
-                int(world.cluster.capacity[:, world.cluster.resources.index("gpu")].sum()), 1
-            )
             self._fair_share = self._accounts(columns, team)
-
-    def _limits(self, given: IntArray | None, jobs: int) -> IntArray:
-        """(J,) planned run time in microseconds."""
-        if given is None:
-            return np.full(jobs, self._default_limit_us)
-        return np.maximum(np.where(given == NEVER, self._default_limit_us, given), 1)
 
     def _accounts(self, columns: Any, team: IntArray) -> FairShare:
         """Accounts, each a user in a team or, without teams, in a vc."""
@@ -145,83 +145,95 @@ class Batch(Policy):
         parts = np.column_stack([team if self._teams else vc, names])
         pairs, account = np.unique(parts, axis=0, return_inverse=True)
         shares = np.array([each.shares for each in self._teams] or [1.0] * len(columns.vc_names))
-        gpus = self._work.facts.gpus / QUANTA_PER_UNIT["gpu"]
+        gpus = self._gpus / QUANTA_PER_UNIT["gpu"]
         return FairShare(account.reshape(-1), gpus, pairs[:, 0], shares, self._half_life_s)
 
     def _new_books(
         self, world: PolicyContext, team: IntArray, rank: IntArray, preemptible: BoolArray, limit: IntArray
     ) -> None:
-        arrays, resources = self._placer.arrays, quota_resources(world.cluster)
+        placer, arrays, resources = self._placer, self._placer.arrays, quota_resources(world.cluster)
         amount = (arrays.gang[:, :, None] * arrays.demand).sum(axis=1)
         quotas = new_quotas(self._teams, resources, quota_needs(world, resources, amount))
-        n_jobs, n_teams = len(team), len(quotas.cohort)
-        most = [[available(quotas, m, k) for k in range(len(resources))] for m in range(n_teams)]
-        limited = np.where(quotas.named, np.array(most).reshape(n_teams, -1), NEVER)
+        most = quotas.nominal - quotas.lend + np.minimum(quotas.pool, quotas.lend + quotas.borrow)
         kinds = np.column_stack([arrays.job_class, team, rank])
-        facts = JobFacts(
+        self._cell, self._plan = cells_of(world.pools[:-1], placer)
+        self._options[RULE] = placer.rule
+        n_jobs, out = len(team), handle(placer.scratch)
+        self._changes = new_changes(n_jobs, placer.row_bound, devices(arrays))
+        candidate, mark, victim, stopped, stopped_by, pending = np.zeros((6, n_jobs), dtype=np.int64)
+        self._work = Books(
+            arrays=handle(arrays),
+            pool=cast("Pool", None),  # until the first decision
+            profile=cast("Profile", None),
+            quotas=handle(quotas),
+            option=self._options,
+            out=out,
+            plan_out=out if len(self._plan.empty) == len(arrays.empty) else handle(new_scratch(self._plan)),
+            changes=handle(self._changes),
+            tries=placer.tries if len(placer.tries) else None,
             team=team,
             rank=rank,
             preemptible=preemptible,
             limit=limit,
             kind=np.unique(kinds, axis=0, return_inverse=True)[1].reshape(-1),
             amount=amount,
-            gpus=amount[:, world.cluster.resources.index("gpu")],
             rows=np.minimum(arrays.gang, len(arrays.capacity)).sum(axis=1),
-            beyond=np.asarray((quotas.need > limited[team]).any(axis=1)),
-        )
-        self._options[[RULE, CELLS]] = self._placer.rule, self._cells.merged
-        out = handle(self._placer.scratch)
-        self._changes = new_changes(n_jobs, self._placer.row_bound, devices(arrays))
-        self._work = Books(
-            arrays=handle(arrays),
-            profile=cast("Profile", None),  # until the first decision
-            plan_cell=np.arange(len(self._cells.plan.capacity)),
-            facts=facts,
-            quotas=handle(quotas),
-            option=self._options,
-            out=out,
-            plan_out=handle(new_scratch(self._cells.plan)) if self._cells.merged else out,
-            changes=handle(self._changes),
+            beyond=(quotas.need > most[team]).any(axis=1),
+            by=np.full(n_jobs, -1),
+            due=np.full(n_jobs, NEVER),
+            acted=np.zeros(len(most), dtype=np.bool_),
             free=np.empty_like(arrays.empty),
-            kept=Kept(np.full(n_jobs, -1), np.full(n_jobs, NEVER), np.zeros(n_teams, dtype=np.bool_)),
-            **new_work(n_jobs, len(arrays.class_job), n_teams, len(resources)),
+            size=np.zeros(STAMP + 1, dtype=np.int64),
+            lacking=np.zeros(len(resources), dtype=np.int64),
+            blocked=np.zeros(len(arrays.class_job), dtype=np.bool_),
+            head=np.zeros(len(most), dtype=np.int64),
+            candidate=candidate,
+            mark=mark,
+            victim=victim,
+            stopped=stopped,
+            stopped_by=stopped_by,
+            failed_stamp=np.full(n_jobs, -1),
+            failed_limit=np.zeros(n_jobs, dtype=np.int64),
+            pending=pending,
         )
         self._room = 0, 0
 
     def _make_room(self, view: View, waiting: IntArray) -> None:
         """Make a profile that can plan all waiting jobs, if there is none."""
-        jobs, rows = len(waiting), int(self._work.facts.rows[waiting].sum())
+        jobs, rows = len(waiting), int(self._work.rows[waiting].sum())
         if self._room[0] <= jobs or self._room[1] <= rows:
             self._room = 2 * jobs + 64, 2 * rows + 64
-            pool = self._placer.pool(view)
-            profile = handle(new_profile(self._placer.arrays, self._cells, pool, *self._room))
-            facts, kept = handle(self._work.facts), handle(self._work.kept)
-            self._books = handle(self._work._replace(profile=profile, facts=facts, kept=kept))
+            profile = new_profile(
+                self._plan, self._cell, self._room[0], self._room[1] + self._placer.row_bound
+            )
+            pool = handle(self._placer.pool(view))
+            self._books = handle(self._work._replace(pool=pool, profile=handle(profile)))
 
     def decide(self, view: View) -> Decision:
         """Start and stop jobs; reject those that came and never fit."""
-        waiting, running = view.waiting, view.running
+        work, waiting, running = self._work, view.waiting, view.running
         rejected, reasons = self._never(view)
         if len(rejected):
             waiting = np.setdiff1d(waiting, rejected, assume_unique=True)
         self._make_room(view, waiting)
-        promised, end = self._promised(waiting, running), np.zeros(0, dtype=np.int64)
-        if len(running):
-            kept, starts = self._work.kept, view.last_start_us(running)
-            self._work.start[running] = starts
-            leaves, end = kept.by[running], starts + self._work.facts.limit[running]
-            end = np.where(leaves >= 0, np.minimum(end, kept.due[leaves]), end)
-            end = np.maximum(end, view.now_us + 1)  # those beyond their limit may end at any time
-            order = np.argsort(end, kind="stable")
-            running, end = running[order], end[order]
-        serve(self._books, view.now_us, running, end, self._in_order(view, waiting), promised)
+        promised, starts = self._promised(waiting, running), view.last_start_us(running)
+        end, leaves, stoppable = starts + work.limit[running], work.by[running], NO_JOBS
+        end = np.where(leaves >= 0, np.minimum(end, work.due[leaves]), end)
+        end = np.maximum(end, view.now_us + 1)  # those beyond their limit may end at any time
+        if self._preempts:
+            # The lowest class first, then the latest start.
+            stoppable = running[np.lexsort((-starts, work.rank[running]))]
+            stoppable = stoppable[work.preemptible[stoppable]]
+        order = np.argsort(end, kind="stable")
+        in_order = self._in_order(view, waiting)
+        serve(self._books, view.now_us, running[order], end[order], stoppable, in_order, promised)
         self._note(view)
         return Decision(
             changes=self._changes if self._changes.size[0] else None,
             reject=rejected,
             reject_reason=reasons,
             causes=self._told(),
-            review_us=int(self._work.kept.due.min(initial=NEVER)) if self._options[GRACE_US] else NEVER,
+            review_us=int(work.due.min(initial=NEVER)) if self._options[GRACE_US] else NEVER,
         )
 
     def causes(self) -> tuple[IntArray, IntArray]:
@@ -230,21 +242,17 @@ class Batch(Policy):
         return self._work.stopped[:n].copy(), self._work.stopped_by[:n].copy()
 
     def _told(self) -> Causes | None:
-        """Whom the jobs that stop now make room for, at the end of a grace period by its promise."""
-        n = int(self._changes.size[0])
-        jobs = np.sort(self._changes.job[:n][np.diff(self._changes.ptr[: n + 1]) == 0])
-        if not len(jobs):
-            return None
-        by = self._work.kept.by.copy()
-        stopped, stopped_by = self.causes()
-        by[stopped] = stopped_by
-        return Causes(jobs, by[jobs], ("preempt",) * len(jobs))
+        """Whom the jobs that stop now make room for."""
+        stopped, by = self.causes()
+        now = np.argsort(stopped)
+        now = now[self._work.by[stopped[now]] < 0]  # others leave later
+        return Causes(stopped[now], by[now], ("preempt",) * len(now)) if len(now) else None
 
     def _never(self, view: View) -> tuple[IntArray, str | tuple[str, ...]]:
         """Jobs that came and can never start, sorted, and the reason of each."""
         came = view.arrived
         lost = self._placer.verdict[self._placer.arrays.job_class[came]] != 0
-        turned_away = lost | self._work.facts.beyond[came]
+        turned_away = lost | self._work.beyond[came]
         if not turned_away.any():
             return NO_JOBS, NEVER_FITS
         return came[turned_away], tuple(NEVER_FITS if no else BEYOND_QUOTA for no in lost[turned_away])
@@ -253,7 +261,7 @@ class Batch(Policy):
         """Waiting jobs to which room is promised, by due time; promises to others are forgotten."""
         if not self._options[GRACE_US]:
             return NO_JOBS
-        by, due, _ = self._work.kept
+        by, due = self._work.by, self._work.due
         promised = waiting[due[waiting] < NEVER]
         times, leaves = due[promised], by[running]
         due[:], by[:] = NEVER, -1
@@ -265,7 +273,7 @@ class Batch(Policy):
         """The waiting jobs, first those whose turn it is first."""
         if self._order == "fifo":
             return waiting
-        rank = self._work.facts.rank[waiting]
+        rank = self._work.rank[waiting]
         key = -rank if self._order == "priority" else -self._priority(view, waiting)
         order = np.argsort(key, kind="stable")
         self._class_acted[rank[order != np.arange(len(order))]] = True
@@ -273,20 +281,20 @@ class Batch(Policy):
 
     def _priority(self, view: View, waiting: IntArray) -> FloatArray:
         """(n,) multifactor priority."""
-        facts = self._work.facts
+        rank = self._work.rank[waiting]
         self._fair_share.advance(view.now_us)
-        self._known[facts.rank[waiting]] = True
+        self._known[rank] = True
         factors = [
             np.minimum(view.waited_us(waiting) / self._max_age_us, 1.0),
             self._fair_share.factors(waiting),
-            facts.gpus[waiting] / self._all_gpus,
-            (np.cumsum(self._known)[facts.rank[waiting]] - 1) / max(int(self._known.sum()) - 1, 1),
+            self._gpus[waiting] / self._all_gpus,
+            (np.cumsum(self._known)[rank] - 1) / max(int(self._known.sum()) - 1, 1),
         ]
         return multifactor(self._weights, np.array(factors))
 
     def _note(self, view: View) -> None:
         """Keep which classes acted, and which jobs hold GPUs from now on."""
-        ranks = self._work.facts.rank[np.column_stack(self.causes())]
+        ranks = self._work.rank[np.column_stack(self.causes())]
         self._class_acted[ranks[np.diff(ranks, axis=1)[:, 0] != 0]] = True
         if self._order == "multifactor":
             changed = self._changes.job[: self._changes.size[0]]
@@ -295,18 +303,17 @@ class Batch(Policy):
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        kept = self._work.kept._asdict()
-        return super().state() | {f"kept.{name}": array.copy() for name, array in kept.items()}
+        return super().state() | {f"kept.{name}": getattr(self._work, name).copy() for name in _KEPT}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         super().restore(state)
-        for name, array in self._work.kept._asdict().items():
-            array[:] = state[f"kept.{name}"]
+        for name in _KEPT:
+            getattr(self._work, name)[:] = state[f"kept.{name}"]
 
     def warnings(self) -> Sequence[str]:
         """Quotas beyond the cluster, and quotas and classes that never acted."""
-        teams = zip(self._teams, self._work.kept.acted, strict=False)  # without teams one stands for all
+        teams = zip(self._teams, self._work.acted, strict=False)  # without teams one stands for all
         idle = {
             "quota of team": [team.name for team, acted in teams if team.quotas and not acted],
             "class": [

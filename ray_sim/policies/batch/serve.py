@@ -5,28 +5,22 @@ from __future__ import annotations
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import I64, NEVER
 from ray_sim.kernels.core.placement import meets
-from ray_sim.kernels.core.queue_arrays import Scores
-from ray_sim.kernels.core.queue_dispatch import add_change, copy_matrix, order_changes, take_rows
+from ray_sim.kernels.core.queue_dispatch import add_change, copy_matrix, count_try, order_changes, take_rows
 from ray_sim.kernels.core.scored_placement import add_started, begin_scores, drop_running
 from ray_sim.policies.batch.books import (
     BACKFILL,
     FAIR,
     GRACE_US,
-    NEVER_PREEMPT,
     NOW,
     PENDING,
     PLANNED_TO,
-    PREEMPT,
-    RECLAIM,
     RESERVE,
     RESERVED,
     RULE,
-    RUNNING,
     STAMP,
     STOPPED,
     Books,
     fits_now,
-    plans,
     take_away,
 )
 from ray_sim.policies.batch.profile import (
@@ -35,79 +29,66 @@ from ray_sim.policies.batch.profile import (
     first_fit_in_time,
     move_end,
     place_job,
-    plan_holding,
+    plan_job,
 )
-from ray_sim.policies.batch.quotas import hold_quota, passes, share, within_nominal
+from ray_sim.policies.batch.quotas import borrows, hold_quota, passes, share
 from ray_sim.policies.batch.victims import find_victims, put_back
-
-STARTED = -1
-"""Due time, for the rest of the decision, of a promised job that starts."""
 
 
 @kernel
 def _begin(books: Books, now: int, running: I64, end: I64) -> None:
     """Start from what runs; nothing has been decided."""
-    profile, scores = books.profile, books.out.scores
-    copy_matrix(profile.pool.free, books.free)
-    if plans(books):
-        begin_profile(profile, now, running, end)
-    begin_scores(books.option[RULE], now, books.arrays, profile.pool, running, len(running), scores)
+    copy_matrix(books.pool.free, books.free)
+    begin_profile(books.profile, books.pool, running, end)
+    begin_scores(books.option[RULE], now, books.arrays, books.pool, running, len(running), books.out.scores)
     books.quotas.held[:] = 0
-    for i in range(len(running)):
-        books.running[i] = running[i]
-        profile.gone[running[i]] = False
-        hold_quota(books.quotas, books.facts.team[running[i]], running[i], 1)
+    for job in running:
+        hold_quota(books.quotas, books.team[job], job, 1)
     books.changes.size[0] = 0
     books.blocked[:] = False
     for place_of in (STOPPED, PENDING, PLANNED_TO, RESERVED):
         books.size[place_of] = 0
-    books.size[RUNNING], books.size[NOW] = len(running), now
+    books.size[NOW] = now
     books.size[STAMP] += 1
 
 
 @kernel
-def _count_start(scores: Scores | None, job: int) -> None:
-    """Note a start, where the draws of placement depend on it."""
-    if scores is not None:
-        scores.tries[job] += 1
+def _note_stop(books: Books, victim: int, job: int) -> None:
+    """Note that a victim stops for a job, now or after the grace period."""
+    n = books.size[STOPPED]
+    books.stopped[n], books.stopped_by[n] = victim, job
+    books.size[STOPPED] += 1
+    books.size[STAMP] += 1
 
 
 @outlined
-def _start(books: Books, job: int, n: int) -> None:
-    """Start a job on the n rows in `Books.out`."""
+def _start(books: Books, job: int, rows: int, n: int) -> None:
+    """Start a job on the rows in `Books.out`; the n victims stop now."""
     rule, arrays, out, profile = books.option[RULE], books.arrays, books.out, books.profile
-    add_change(books.changes, job, out, n)
-    take_rows(arrays, job, books.free, out, n)
-    if plans(books):
-        now = books.size[NOW]
-        plan_holding(profile, job, out, n, now, now + books.facts.limit[job], profile.cell)
-    add_started(rule, arrays, job, out, n, out.scores)
-    _count_start(out.scores, job)
-    hold_quota(books.quotas, books.facts.team[job], job, 1)
+    for victim in books.victim[:n]:
+        add_change(books.changes, victim, out, 0)
+        drop_running(rule, arrays, books.pool, victim, out.scores)
+        _note_stop(books, victim, job)
+    add_change(books.changes, job, out, rows)
+    take_rows(arrays, job, books.free, out, rows)
+    add_started(rule, arrays, job, out, rows, out.scores)
+    count_try(books.tries, job)
+    hold_quota(books.quotas, books.team[job], job, 1)
     if books.quotas.held.shape[1] > 0:  # its team may borrow now, so what was no candidate may be one
         books.size[STAMP] += 1
-
-
-@outlined
-def _stop(books: Books, job: int, n: int, at_once: bool) -> None:
-    """Note that the n victims stop for a job."""
-    for victim in books.victim[:n]:
-        if at_once:
-            add_change(books.changes, victim, books.out, 0)
-            drop_running(books.option[RULE], books.arrays, books.profile.pool, victim, books.out.scores)
-        books.stopped[books.size[STOPPED]], books.stopped_by[books.size[STOPPED]] = victim, job
-        books.size[STOPPED] += 1
-        books.size[STAMP] += 1
+    for k in range(rows):
+        out.server[k] = profile.cell[out.server[k]]
+    plan_job(profile, job, out, rows, 0, books.size[NOW] + books.limit[job])
 
 
 @outlined
 def _reserve(books: Books, job: int, earliest: int) -> bool:
     """Plan a job at the first time, from ``earliest`` on, at which it fits; False if there is none."""
-    limit, out = books.facts.limit[job], books.plan_out
-    time, n = first_fit_in_time(books.option[RULE], books.profile, job, earliest, limit, out)
-    if n > 0:
-        plan_holding(books.profile, job, out, n, time, time + limit, books.plan_cell)
-    return n > 0
+    limit, out = books.limit[job], books.plan_out
+    time, rows = first_fit_in_time(books.option[RULE], books.profile, job, earliest, limit, out)
+    if rows > 0:
+        plan_job(books.profile, job, out, rows, time, time + limit)
+    return rows > 0
 
 
 @kernel
@@ -119,114 +100,93 @@ def _plan_pending(books: Books) -> None:
         size[PLANNED_TO] += 1
 
 
-@outlined
-def _keep_promises(books: Books, promised: I64) -> None:
+@kernel
+def _keep_promises(books: Books, running: I64, promised: I64) -> None:
     """Start promised jobs whose victims' grace is over or who have none left; plan the others."""
-    by, due = books.kept.by, books.kept.due
+    by, due, now = books.by, books.due, books.size[NOW]
     for job in promised:
         n = 0
-        for other in books.running[: books.size[RUNNING]]:
+        for other in running:
             if by[other] == job:
                 books.victim[n] = other
                 n += 1
-        if n > 0 and due[job] > books.size[NOW]:
-            hold_quota(books.quotas, books.facts.team[job], job, 1)
+        if n > 0 and due[job] > now:
+            hold_quota(books.quotas, books.team[job], job, 1)
             _reserve(books, job, due[job])
             continue
         for victim in books.victim[:n]:
             by[victim] = -1
             take_away(books, victim, 1)
         rows = fits_now(books, job)
-        due[job] = NEVER if rows == 0 else STARTED
-        if rows == 0:
-            put_back(books, n)
+        due[job] = now if rows > 0 else NEVER
+        if rows > 0:
+            _start(books, job, rows, n)
         else:
-            _stop(books, job, n, True)
-            _start(books, job, rows)
+            put_back(books, n)
 
 
-@outlined
+@kernel
 def _promise(books: Books, job: int, n: int) -> None:
     """Let n victims run on for the grace period, and plan the job they leave for after it."""
     due = books.size[NOW] + books.option[GRACE_US]
     put_back(books, n)
     for victim in books.victim[:n]:
-        books.kept.by[victim] = job
+        books.by[victim] = job
         move_end(books.profile, victim, due)
-    _stop(books, job, n, False)
-    books.kept.due[job] = due
-    hold_quota(books.quotas, books.facts.team[job], job, 1)
+        _note_stop(books, victim, job)
+    books.due[job] = due
+    hold_quota(books.quotas, books.team[job], job, 1)
     _reserve(books, job, due)
 
 
 @kernel
-def _line_up(books: Books, waiting: I64) -> None:
-    """Link the waiting jobs of each team that are not promised a place, in order."""
-    books.head[:] = -1
-    for i in range(len(waiting) - 1, -1, -1):
-        if books.kept.due[waiting[i]] == NEVER:
-            m = books.facts.team[waiting[i]]
-            books.following[i] = books.head[m]
-            books.head[m] = i
+def _advance(books: Books, waiting: I64, m: int) -> None:
+    """Find the next job of a team that is not promised a place."""
+    i = books.head[m] + 1
+    while i < len(waiting) and (books.team[waiting[i]] != m or books.due[waiting[i]] < NEVER):
+        i += 1
+    books.head[m] = i
 
 
-@outlined
+@kernel
 def _next_team(books: Books, waiting: I64) -> int:
     """Team whose first job has its turn: one that need not borrow, the least share if fair, the order."""
-    quotas, best, best_borrows, best_share = books.quotas, -1, True, 0.0
+    quotas, best, first = books.quotas, -1, (2, 0.0, 0)
     for m in range(len(books.head)):
-        if books.head[m] < 0:
-            continue
-        job = waiting[books.head[m]]
-        borrowing = not within_nominal(quotas, m, job)
-        of_team = share(quotas, m, job, 1) if books.option[FAIR] else 0.0
-        better = best < 0 or (best_borrows and not borrowing)
-        if best >= 0 and borrowing == best_borrows:
-            better = of_team < best_share or (of_team == best_share and books.head[m] < books.head[best])
-        if better:
-            best, best_borrows, best_share = m, borrowing, of_team
+        if books.head[m] < len(waiting):
+            job = waiting[books.head[m]]
+            of_team = share(quotas, m, job, 1) if books.option[FAIR] else 0.0
+            turn = (int(borrows(quotas, m, quotas.need[job], 1)), of_team, books.head[m])
+            if turn < first:
+                best, first = m, turn
     return best
 
 
 @kernel
-def _may_preempt(books: Books) -> bool:
-    """Whether jobs are stopped for others at all."""
-    others = len(books.head) > 1 and books.option[RECLAIM] != NEVER_PREEMPT
-    return bool(others or books.option[PREEMPT] != NEVER_PREEMPT)
-
-
-@outlined
-def _try(books: Books, job: int, passing: bool) -> bool:
+def _try(books: Books, job: int, passing: bool, stoppable: I64) -> bool:
     """Start a job, or stop others for it; False if neither is possible.
 
     A failure holds for all jobs of the kind with this limit or a longer one until something stops or, with
     quotas, starts. It holds for every limit where nothing is planned.
     """
-    kind, limit, profile = books.facts.kind[job], books.facts.limit[job], books.profile
+    kind, limit, preempts = books.kind[job], books.limit[job], len(stoppable) > 0
     if books.failed_stamp[kind] == books.size[STAMP] and limit >= books.failed_limit[kind]:
         return False
     rows = 0
     if passing:
-        rows = place_job(books.option[RULE], books.arrays, job, books.free, profile.pool.there, books.out)
-    preempts = _may_preempt(books)
-    planned = plans(books) and (profile.size[TAKEN] > 0 or books.size[PENDING] > 0)
-    if planned and (rows > 0 or preempts):
+        rows = place_job(books.option[RULE], books.arrays, job, books.free, books.pool.there, books.out)
+    planned = (rows > 0 or preempts) and (books.profile.size[TAKEN] > 0 or books.size[PENDING] > 0)
+    if planned:
         _plan_pending(books)
-        if rows > 0:
-            rows = fits_now(books, job)
-    elif rows == 0 and not preempts:
-        planned = False
-    n = 0
-    if rows == 0 and preempts:
-        n = find_victims(books, job)
+        rows = fits_now(books, job) if rows > 0 else 0
+    n = find_victims(books, job, stoppable) if rows == 0 and preempts else 0
+    if n > 0 and books.option[GRACE_US] > 0:
+        _promise(books, job, n)
+        return True
     if n > 0:
-        if books.option[GRACE_US] > 0:
-            _promise(books, job, n)
-            return True
         rows = fits_now(books, job)
-        _stop(books, job, n, True)
     if rows > 0:
-        _start(books, job, rows)
+        _start(books, job, rows, n)
         return True
     books.failed_stamp[kind], books.failed_limit[kind] = books.size[STAMP], limit if planned else 0
     return False
@@ -240,45 +200,53 @@ def _block(books: Books, job: int) -> None:
         books.blocked[other] = books.blocked[other] or meets(books.arrays, c, other)
 
 
-@outlined
-def _let_in(books: Books, waiting: I64) -> None:
+@kernel
+def _let_in(books: Books, waiting: I64, stoppable: I64) -> None:
     """Try the waiting jobs by turns of their teams.
 
     A job that cannot start gets a reservation if it lacks room; without backfilling it blocks those behind.
     """
-    m = _next_team(books, waiting)
-    while m >= 0:
-        job = waiting[books.head[m]]
-        books.head[m] = books.following[books.head[m]]
-        if not books.blocked[books.arrays.job_class[job]]:
-            passing = passes(books.quotas, m, job)
-            books.kept.acted[m] = books.kept.acted[m] or not passing
-            if not _try(books, job, passing):
-                if not passing and not books.option[BACKFILL]:
-                    books.head[m] = -1
-                elif passing and books.option[BACKFILL]:
-                    books.pending[books.size[PENDING]] = job
-                    books.size[PENDING] += 1
-                elif passing:
-                    _block(books, job)
+    while True:
         m = _next_team(books, waiting)
+        if m < 0:
+            return
+        job = waiting[books.head[m]]
+        _advance(books, waiting, m)
+        if books.blocked[books.arrays.job_class[job]]:
+            continue
+        passing = passes(books.quotas, m, job)
+        books.acted[m] = books.acted[m] or not passing
+        if _try(books, job, passing, stoppable):
+            continue
+        if passing and not books.option[BACKFILL]:
+            _block(books, job)
+        elif passing and books.option[RESERVE]:
+            books.pending[books.size[PENDING]] = job
+            books.size[PENDING] += 1
+        elif not (passing or books.option[BACKFILL]):
+            books.head[m] = len(waiting)
 
 
 @kernel
-def serve(books: Books, now: int, running: I64, end: I64, waiting: I64, promised: I64) -> None:
-    """Write `Books.changes` and `Books.stopped`; change `Books.kept`.
+def serve(
+    books: Books, now: int, running: I64, end: I64, stoppable: I64, waiting: I64, promised: I64
+) -> None:
+    """Write `Books.changes` and `Books.stopped`; change `by`, `due` and `acted`.
 
     Parameters
     ----------
     running, end : running jobs and their planned ends, ascending
+    stoppable : preemptible running jobs, the first to be stopped first; none if no job may be stopped
     waiting : waiting jobs in order
     promised : those to which room is promised, by due time
     """
     _begin(books, now, running, end)
-    _keep_promises(books, promised)
-    _line_up(books, waiting)
-    _let_in(books, waiting)
+    _keep_promises(books, running, promised)
+    books.head[:] = -1
+    for m in range(len(books.head)):
+        _advance(books, waiting, m)
+    _let_in(books, waiting, stoppable)
     for job in promised:
-        if books.kept.due[job] == STARTED:
-            books.kept.due[job] = NEVER
+        if books.due[job] <= now:
+            books.due[job] = NEVER
     order_changes(books.changes)
