@@ -9,15 +9,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ray_sim.engine.decision import NO_JOBS
-from ray_sim.engine.injectors import Ends, RandomFailures
-from ray_sim.engine.states import State, Stateful, all_within, joined, section
-from ray_sim.engine.stops import InjectorLabel, Keep
-from ray_sim.kernels.core.arrays import FAILED, FUTURE, KILLED, RUNNING, WAITING
+from ray_sim.engine.injectors import Ends, Injector, RandomFailures, TraceAttempts
+from ray_sim.engine.states import State, all_within, joined, section
+from ray_sim.kernels.core.arrays import FAILED, FUTURE, KEEP_ALL, KEEP_CHECKPOINT, KILLED, RUNNING, WAITING
 from ray_sim.kernels.core.hazards import Hazard, next_failure
 from ray_sim.kernels.core.progress import executed_of
 from ray_sim.kernels.handle import handle
@@ -38,8 +37,8 @@ class Faults(NamedTuple):
     reason: Sequence[str]
     end: int | None = None
     """`FAILED` or `KILLED` for jobs that end; None for those that are stopped and wait again."""
-    keep: Keep = Keep.CHECKPOINT
-    lost_us: IntArray | None = None
+    keep: int = KEEP_CHECKPOINT
+    lost_us: IntArray | int = 0
     """Progress lost beside what follows from `keep`."""
     tried: bool = False
     """Whether `World.retries` limits how often these jobs are tried again."""
@@ -47,33 +46,12 @@ class Faults(NamedTuple):
     def of(self, chosen: np.ndarray) -> Faults:
         """The faults that a mask, (n,), chooses."""
         reason = [text for text, mine in zip(self.reason, chosen.tolist(), strict=True) if mine]
-        lost = None if self.lost_us is None else self.lost_us[chosen]
-        return self._replace(job=self.job[chosen], reason=reason, lost_us=lost)
+        lost_us = np.broadcast_to(self.lost_us, len(chosen))[chosen]
+        return self._replace(job=self.job[chosen], reason=reason, lost_us=lost_us)
 
 
-class InjectorRun(Stateful, Protocol):
-    """An injector in one run."""
-
-    def next_us(self, now_us: int) -> int:
-        """The next instant at which it acts, if nothing else happens until then."""
-
-    def act(self, now_us: int) -> Faults | None:
-        """The faults of this instant, if there are any."""
-
-    def begin(self, jobs: IntArray) -> None:
-        """Prepare the next attempt of jobs, sorted, that have just failed and wait again."""
-
-
-@runtime_checkable
-class Injector(InjectorLabel, Protocol):
-    """A cause of faults in a world, which knows no policy; frozen."""
-
-    def start(self, core: RunCore, kind: KindRun, streams: Streams) -> InjectorRun:
-        """Start a run."""
-
-
-class ClockRun(ABC):
-    """An injector whose faults of a job are due at an instant that follows from the ledger."""
+class InjectorRun(ABC):
+    """An injector in one run: faults of a job are due at an instant that follows from the ledger."""
 
     def __init__(self, core: RunCore, kept: Mapping[str, np.ndarray]) -> None:
         """``kept`` are the arrays that a snapshot has, by name."""
@@ -109,7 +87,7 @@ class ClockRun(ABC):
 
     @abstractmethod
     def begin(self, jobs: IntArray) -> None:
-        """Prepare the next attempt of jobs, sorted, that have just failed."""
+        """Prepare the next attempt of jobs, sorted, that have just failed and wait again."""
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
@@ -122,7 +100,7 @@ class ClockRun(ABC):
             array[:] = state[name]
 
 
-class EndsRun(ClockRun):
+class EndsRun(InjectorRun):
     """Kills each job at its limit."""
 
     def __init__(self, core: RunCore, injector: Ends) -> None:
@@ -154,7 +132,7 @@ class EndsRun(ClockRun):
         self._begin[jobs] = self._core.ledger.held[jobs]
 
 
-class TraceAttemptsRun(ClockRun):
+class TraceAttemptsRun(InjectorRun):
     """Lets jobs fail where attempts of the trace ended."""
 
     def __init__(self, core: RunCore, log: AttemptLog) -> None:
@@ -187,13 +165,13 @@ class TraceAttemptsRun(ClockRun):
         lost = ran - ledger.lost[jobs]  # earlier stops have lost the rest, earlier attempts all they ran
         self._done[jobs] += 1
         reason = [log.reasons[at] or "attempt" for at in (log.ptr[jobs] + done).tolist()]
-        return Faults(jobs, reason, keep=Keep.ALL, lost_us=lost)
+        return Faults(jobs, reason, keep=KEEP_ALL, lost_us=lost)
 
     def begin(self, jobs: IntArray) -> None:
         """`_faults` has counted the attempt that ended."""
 
 
-class RandomFailuresRun(ClockRun):
+class RandomFailuresRun(InjectorRun):
     """Lets jobs fail at random.
 
     The hazard is booked where the number of GPUs changes; in between, the instant is a closed form.
@@ -239,7 +217,7 @@ class FaultRun:
 
     def __init__(self, core: RunCore, kind: KindRun, streams: Streams) -> None:
         self._core, self._kind = core, kind
-        self._runs = {each.name: _started(each, core, kind, streams) for each in core.world.injectors}
+        self._runs = {each.name: _run_of(each, core, streams) for each in core.world.injectors}
 
     def next_us(self, now_us: int) -> int:
         """The next instant at which an injector acts."""
@@ -278,10 +256,8 @@ class FaultRun:
         core, jobs = self._core, faults.job
         if not len(jobs):
             return
-        lost_us = self._kind.stop(now_us, jobs, faults.keep)
-        if faults.lost_us is not None:
-            core.ledger.lost[jobs] += faults.lost_us
-            lost_us = lost_us + faults.lost_us
+        lost_us = self._kind.stop(now_us, jobs, faults.keep) + faults.lost_us
+        core.ledger.lost[jobs] += faults.lost_us
         core.stops.add(now_us, jobs, core.attempt[jobs], faults.reason, lost_us)
         core.attempt[jobs] += 1
         for run in self._runs.values():
@@ -297,6 +273,11 @@ class FaultRun:
             run.restore(section(state, name))
 
 
-def _started(injector: InjectorLabel, core: RunCore, kind: KindRun, streams: Streams) -> InjectorRun:
-    assert isinstance(injector, Injector)
-    return injector.start(core, kind, streams)
+def _run_of(injector: Injector, core: RunCore, streams: Streams) -> InjectorRun:
+    match injector:
+        case Ends():
+            return EndsRun(core, injector)
+        case TraceAttempts():
+            return TraceAttemptsRun(core, injector.log)
+        case RandomFailures():
+            return RandomFailuresRun(core, streams, injector)

@@ -1,7 +1,7 @@
 """Causes of faults: attempts of the trace, random failures, time limits, ends that the trace tells.
 
-`injectors_of` makes those of a world from its parameters; `build_world` calls it. They are frozen; their
-runs are in `ray_sim.engine.faults`.
+`injectors_of` makes those of a world from its parameters; `build_world` calls it. `ray_sim.engine.faults` has
+their runs.
 """
 
 from __future__ import annotations
@@ -18,15 +18,48 @@ from ray_sim.model.parameters import Value
 from ray_sim.model.units import US_PER_S, IntArray
 
 if TYPE_CHECKING:
-    from ray_sim.engine.faults import Injector, InjectorRun
     from ray_sim.engine.kinds.base import JobKind
-    from ray_sim.engine.kinds.run import KindRun
-    from ray_sim.engine.run_core import RunCore
     from ray_sim.engine.world import World
-    from ray_sim.model.streams import Streams
 
 FAULT_PARAMETERS = ("attempts", "endings", "failure_gpu_h", "limits")
 """World parameters that bring injectors."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ends:
+    """Kills each job at a limit."""
+
+    name: str
+    limit_us: IntArray
+    """(J,) `NEVER_US` for none."""
+    reason: str
+    since_us: IntArray | None = None
+    """(J,) instants from which the limit counts; None where it is of the time with servers in an attempt."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TraceAttempts:
+    """A job fails where an attempt of the trace ended, and goes on with the next one in its old place."""
+
+    log: AttemptLog
+    name: str = "attempts"
+
+
+@dataclass(frozen=True, slots=True)
+class RandomFailures:
+    """A running job fails at random, with a Weibull hazard of its progress in the attempt, times its GPUs.
+
+    An attempt survives progress t with g GPUs with probability exp(-g (t / L)^k), where L is the mean
+    GPU-hours to a failure over Gamma(1 + 1 / k).
+    """
+
+    gpu_h: float
+    shape: float
+    name: str = "failures"
+
+
+Injector = Ends | TraceAttempts | RandomFailures
+"""A cause of faults in a world."""
 
 
 def injectors_of(
@@ -92,54 +125,3 @@ def fault_warnings(world: World) -> Iterator[str]:
     draws = any(isinstance(each, RandomFailures) for each in world.injectors)
     if draws and world.retries and world.checkpoint_us == 0:
         yield "checkpoint_s is 0, so that random failures cost no progress; give the time between checkpoints"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ends:
-    """Kills each job at a limit."""
-
-    name: str
-    limit_us: IntArray
-    """(J,) `NEVER_US` for none."""
-    reason: str
-    since_us: IntArray | None = None
-    """(J,) instants from which the limit counts; None where it is of the time with servers in an attempt."""
-
-    def start(self, core: RunCore, kind: KindRun, streams: Streams) -> InjectorRun:
-        """Start a run."""
-        from ray_sim.engine.faults import EndsRun
-
-        return EndsRun(core, self)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TraceAttempts:
-    """A job fails where an attempt of the trace ended, and goes on with the next one in its old place."""
-
-    log: AttemptLog
-    name: str = "attempts"
-
-    def start(self, core: RunCore, kind: KindRun, streams: Streams) -> InjectorRun:
-        """Start a run."""
-        from ray_sim.engine.faults import TraceAttemptsRun
-
-        return TraceAttemptsRun(core, self.log)
-
-
-@dataclass(frozen=True, slots=True)
-class RandomFailures:
-    """A running job fails at random, with a Weibull hazard of its progress in the attempt, times its GPUs.
-
-    An attempt survives progress t with g GPUs with probability exp(-g (t / L)^k), where L is the mean
-    GPU-hours to a failure over Gamma(1 + 1 / k).
-    """
-
-    gpu_h: float
-    shape: float
-    name: str = "failures"
-
-    def start(self, core: RunCore, kind: KindRun, streams: Streams) -> InjectorRun:
-        """Start a run."""
-        from ray_sim.engine.faults import RandomFailuresRun
-
-        return RandomFailuresRun(core, streams, self)

@@ -70,8 +70,8 @@ class Outcome:
     policy_warnings: Sequence[str] = ()
     stops: StopLog | None = None
     """Stops of the general loop."""
-    attempt: IntArray | None = None
-    """(J,) times that each job has failed and was tried again; None where none has."""
+    attempt: IntArray | int = 0
+    """(J,) times that each job has failed and was tried again; 0 where none has."""
     order: Order | None = None
     """Order rule of the policy, if it has one."""
 
@@ -187,7 +187,7 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
         "status": status,
         "reason": reason,
         "utility": _utility(world, ledger.end, completed),
-        "attempts": (ledger.first_start < NEVER).astype(np.int64) + _or_none(outcome.attempt),
+        "attempts": (ledger.first_start < NEVER).astype(np.int64) + outcome.attempt,
         "preempted": preempted(outcome),
         "gpu_s": _nulls(len(table), pl.Float64()) if gpu_us is None else us_to_seconds(gpu_us),
         "wasted_gpu_s": wasted_gpu_s(outcome, gpu_us, run_us),
@@ -196,10 +196,6 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
     return _frame(columns, JOB_SCHEMA).hstack(
         [series.alias(name) for name, series in outcome.kind.job_columns().items()]
     )
-
-
-def _or_none(attempt: IntArray | None) -> IntArray | int:
-    return 0 if attempt is None else attempt
 
 
 def _frame(columns: Mapping[str, pl.Series | np.ndarray], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:

@@ -104,7 +104,7 @@ class Simulation:
         assert isinstance(kind, JobKind), "worlds are made by build_world"
         refuse_policy(kind, policy, self._name)
         self._kind = kind.start(core, policy, self.streams)
-        self._faults = FaultRun(core, self._kind, self.streams) if world.injectors else None
+        self._faults = FaultRun(core, self._kind, self.streams)
         self.world = self._kind.context(policy.sees, self._name)
         refuse_world(policy, world, self._name)
         self._visible_placements = VisiblePlacements(core.placements)
@@ -178,8 +178,7 @@ class Simulation:
             happening = min(happening, self._outage_us[self._next_outage])
         if core.occupied:
             happening = min(happening, self._kind.next_us)
-            if self._faults is not None:
-                happening = min(happening, self._faults.next_us(max(self._now, 0)))
+            happening = min(happening, self._faults.next_us(max(self._now, 0)))
         self._idle = self._idle + 1 if happening >= NEVER else 0
         happening = min(happening, self._review)
         return min(happening, self._next_slot_us()) if self._wants_slot() else happening
@@ -223,8 +222,7 @@ class Simulation:
             reported = self._kind.change_servers(now, outages)
         since.completed.add(self._kind.complete(now))
         self._arrive(now)
-        if self._faults is not None:
-            self._faults.act(now)
+        self._faults.act(now)
         events = reported.value | self._kind.happen(now).value
         at_slot = self._wants_slot() and self._next_slot_us() == now
         reviewed = self._review <= now
@@ -353,7 +351,7 @@ class Simulation:
         return {
             **self._core.state(),
             **joined({"kind": self._kind.state()}),
-            **({} if self._faults is None else joined({"injector": self._faults.state()})),
+            **joined({"injector": self._faults.state()}),
             "scalars": np.array(scalars),
         }
 
@@ -368,8 +366,7 @@ class Simulation:
             raise ValueError(difference)
         self._core.restore(state)
         self._kind.restore(section(state, "kind"))
-        if self._faults is not None:
-            self._faults.restore(section(state, "injector"))
+        self._faults.restore(section(state, "injector"))
         with named_failures(self._policy):
             self._policy.restore(section(state, "policy"))
         *scalars, self._idle = (int(value) for value in state["scalars"])

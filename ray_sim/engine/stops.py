@@ -7,37 +7,17 @@ stops but those of chunked jobs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from ray_sim.engine.states import State, within
-from ray_sim.kernels.core.arrays import KEEP_ALL, KEEP_CHECKPOINT, KEEP_NOTHING
 from ray_sim.model.result import STOP_SCHEMA
 from ray_sim.model.units import IntArray, us_to_seconds
 
 if TYPE_CHECKING:
     from ray_sim.engine.world import World
-
-
-class Keep(IntEnum):
-    """What a stopped job keeps of its progress."""
-
-    ALL = KEEP_ALL
-    CHECKPOINT = KEEP_CHECKPOINT
-    """Progress up to the last multiple of `checkpoint_s`."""
-    NOTHING = KEEP_NOTHING
-
-
-class InjectorLabel(Protocol):
-    """What a world needs to know of a cause of faults, see `ray_sim.engine.faults.Injector`."""
-
-    @property
-    def name(self) -> str:
-        """Its name in snapshots and in the reason why a run takes the general loop."""
-
 
 SERVER = "server"
 """Reason of stops of jobs that lose a server."""
@@ -62,10 +42,9 @@ class StopLog:
         by: IntArray | int = -1,
     ) -> None:
         """Append stops of ``jobs``, (n,); `attempt` counts from 0, `by` is -1 for none."""
-        rows = np.empty((len(jobs), len(_LOG)), dtype=np.int64)
-        rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3], rows[:, 4] = now_us, jobs, attempt, by, lost_us
-        rows[:, 5] = [self._words.setdefault(word, len(self._words)) for word in reason]
-        self._rows.append(rows)
+        words = [self._words.setdefault(word, len(self._words)) for word in reason]
+        columns = np.broadcast_arrays(now_us, jobs, attempt, by, lost_us, words)
+        self._rows.append(np.column_stack(columns).astype(np.int64))
 
     @property
     def rows(self) -> dict[str, IntArray]:

@@ -13,8 +13,8 @@ from ray_sim.model.parameters import Value
 from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
+    from ray_sim.engine.injectors import Injector
     from ray_sim.engine.kinds.facts import KindFacts, KindLabel
-    from ray_sim.engine.stops import InjectorLabel
     from ray_sim.engine.world_arrays import Partition
 
 
@@ -35,8 +35,8 @@ class World:
     checkpoint_us: int = 0
     restart_us: int = 0
     preemption: int = KEEP_ALL
-    """What a job keeps that the policy suspends or moves, see `ray_sim.engine.stops.Keep`."""
-    injectors: tuple[InjectorLabel, ...] = ()
+    """What a job keeps that the policy suspends or moves: `KEEP_ALL`, `KEEP_CHECKPOINT` or `KEEP_NOTHING`."""
+    injectors: tuple[Injector, ...] = ()
     """Causes of faults, in the order in which they act at an instant."""
     retries: int = 0
     """Times that a job that failed at random is tried again; `NEVER_US` for no limit."""

@@ -149,7 +149,7 @@ class KindRun:
 
         Parameters
         ----------
-        keep : what they keep, see `ray_sim.engine.stops.Keep`
+        keep : what they keep, `KEEP_ALL`, `KEEP_CHECKPOINT` or `KEEP_NOTHING`
 
         Returns
         -------

@@ -53,6 +53,9 @@ from ray_sim.policy_api import (
 _KEPT = "by", "due", "acted"
 """Arrays of `Books` that last from one decision to the next."""
 
+_WORK = "candidate", "mark", "victim", "stopped", "stopped_by", "failed_limit", "pending"
+"""Arrays of `Books` that a decision fills, (J,) each."""
+
 _STOPS = {"never": NEVER_PREEMPT, "lower": LOWER, "lower_or_newer": LOWER_OR_NEWER, "any": ANY}
 
 NEVER_FITS = "never_fits"
@@ -160,7 +163,7 @@ class Batch(Policy):
         self._options[RULE] = placer.rule
         n_jobs, out = len(team), handle(placer.scratch)
         self._changes = new_changes(n_jobs, placer.row_bound, devices(arrays))
-        candidate, mark, victim, stopped, stopped_by, pending = np.zeros((6, n_jobs), dtype=np.int64)
+        per_job: dict[str, Any] = {name: np.zeros(n_jobs, dtype=np.int64) for name in _WORK}
         self._work = Books(
             arrays=handle(arrays),
             pool=cast("Pool", None),  # until the first decision
@@ -187,14 +190,8 @@ class Batch(Policy):
             lacking=np.zeros(len(resources), dtype=np.int64),
             blocked=np.zeros(len(arrays.class_job), dtype=np.bool_),
             head=np.zeros(len(most), dtype=np.int64),
-            candidate=candidate,
-            mark=mark,
-            victim=victim,
-            stopped=stopped,
-            stopped_by=stopped_by,
             failed_stamp=np.full(n_jobs, -1),
-            failed_limit=np.zeros(n_jobs, dtype=np.int64),
-            pending=pending,
+            **per_job,
         )
         self._room = 0, 0
 

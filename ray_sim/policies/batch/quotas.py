@@ -79,7 +79,8 @@ def quota_needs(world: PolicyContext, resources: Sequence[str], amount: IntArray
     needs = np.zeros((len(amount), len(resources)), dtype=np.int64)
     for k, name in enumerate(resources):
         resource, mine = _of_type(world.cluster, name)
-        needs[:, k] = np.where((world.pools & ~mine).any(axis=1)[pool], 0, amount[:, resource])
+        others = np.asarray((world.pools & ~mine).any(axis=1))
+        needs[:, k] = np.where(others[pool], 0, amount[:, resource])
     return needs
 
 
