@@ -18,11 +18,14 @@ from workloads.store import read_frame
 
 _SECTION = "docs/models/baselines.md#gittins"
 
+BUNDLED = {name: Path(__file__).parent / "histories" / f"{name}.parquet" for name in ("philly", "google")}
+
 HISTORY = Parameter(
     "history",
     "text",
     None,
-    "required: workload file (.parquet) of earlier jobs, whose GPUs x run times are the samples",
+    "required: workload file (.parquet) of earlier jobs, whose GPUs x run times are the samples; philly or "
+    "google: 1,000 bundled jobs, drawn by synth with seed 1000",
     source=_SECTION,
 )
 
@@ -64,10 +67,11 @@ class Gittins(Las):
     ) -> None:
         if history is None:
             raise InvalidScenarioError(
-                "gittins: history is missing; name a workload file of earlier jobs by -p history=FILE.parquet"
+                "gittins: history is missing; name a workload file of earlier jobs by "
+                "-p history=FILE.parquet, or philly or google"
             )
         super().__init__(placement)
-        self._history = Path(history)
+        self._history = BUNDLED.get(history, Path(history))
         self._given = limits_gpu_s is not None
         if limits_gpu_s is not None:
             self._gpu_limits = self._service_limits("limits_gpu_s", limits_gpu_s)
