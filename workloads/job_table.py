@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from typing import TypedDict
 
 import numpy as np
 import polars as pl
@@ -65,6 +64,7 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
     vc_names, vc = _numbered(ordered["vc"])
     blocks, block_row = _numbered(ordered["blocks"])
     priority, gaps = _or_none(ordered["priority"]), _all_gaps(ordered)
+    ending, killed_s = _ends(ordered)
     return JobTable(
         job_id=ordered["job_id"],
         submit_us=submit_us - origin_us,
@@ -79,7 +79,10 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
         priority=None if priority is None else priority.fill_null(0).to_numpy(writable=True),
         model=_or_none(ordered["model"]),
         gpu_types=_or_none(ordered["gpu_types"]),
-        **_operation(ordered),
+        time_limit_us=_us_or_never(ordered["time_limit_s"]),
+        attempt_log=_attempt_log(ordered["attempt_log"]),
+        endings=ending if ending.any() else None,
+        killed_us=_us_or_never(killed_s),
         group=_or_none(ordered["group_id"]),
         trace_order=ordered["trace_order"].to_numpy(writable=True),
         origin_us=origin_us,
@@ -100,41 +103,26 @@ def _in_order(frame: pl.DataFrame) -> pl.DataFrame:
     return frame if order.is_sorted() else frame[order]
 
 
-class _Operation(TypedDict):
-    """Fields of `JobTable` that say how jobs fail and end."""
-
-    time_limit_us: IntArray | None
-    attempt_log: AttemptLog | None
-    endings: IntArray | None
-    killed_us: IntArray | None
-
-
-def _operation(frame: pl.DataFrame) -> _Operation:
-    limit, logs = _or_none(frame["time_limit_s"]), _or_none(frame["attempt_log"])
+def _ends(frame: pl.DataFrame) -> tuple[IntArray, pl.Series]:
+    """(J,) `FAILED` or `KILLED` of jobs that ended so, else 0; seconds from submission on of killed ones."""
     codes = {Ending.FAILED: FAILED, Ending.KILLED: KILLED}
-    ended = frame.select(
-        ending=endings(pl.col("status")).replace_strict(codes, default=0, return_dtype=pl.Int64),
-        wall=pl.col("wait_s") + pl.col("span_s"),
-    )
-    ending = ended["ending"].to_numpy(writable=True)
-    wall = pl.select(pl.when(ended["ending"] == KILLED).then(ended["wall"])).to_series()
-    return _Operation(
-        time_limit_us=None if limit is None else _us_or_never(limit),
-        attempt_log=None if logs is None else _attempt_log(logs),
-        endings=ending if ending.any() else None,
-        killed_us=None if wall.null_count() == len(wall) else _us_or_never(wall),
-    )
+    code = endings(pl.col("status")).replace_strict(codes, default=0, return_dtype=pl.Int64)
+    ends = frame.select(code=code, wall_s=pl.when(code == KILLED).then(pl.col("wait_s") + pl.col("span_s")))
+    return ends["code"].to_numpy(writable=True), ends["wall_s"]
 
 
-def _us_or_never(seconds: pl.Series) -> IntArray:
-    """Microseconds, `NEVER_US` for null."""
+def _us_or_never(seconds: pl.Series) -> IntArray | None:
+    """Microseconds, `NEVER_US` for null; None where all are null."""
+    if _or_none(seconds) is None:
+        return None
     us: IntArray = np.full(len(seconds), NEVER_US)
-    known = seconds.is_not_null().to_numpy()
-    us[known] = seconds_to_us(seconds.drop_nulls().to_numpy())
+    us[seconds.is_not_null().to_numpy()] = seconds_to_us(seconds.drop_nulls().to_numpy())
     return us
 
 
-def _attempt_log(logs: pl.Series) -> AttemptLog:
+def _attempt_log(logs: pl.Series) -> AttemptLog | None:
+    if _or_none(logs) is None:
+        return None
     attempts = [parse_attempts(text) if text is not None else () for text in logs]
     ptr = np.cumsum([0, *map(len, attempts)])
     lengths = np.array([length for each in attempts for length, _ in each], dtype=np.float64)

@@ -64,11 +64,8 @@ def wasted_gpu_s(outcome: Outcome, gpu_us: FloatArray | None, run_us: IntArray) 
 
 def preempted(outcome: Outcome) -> IntArray:
     """(J,) stops of others to make room for each job."""
-    jobs = len(outcome.ledger.status)
-    if outcome.stops is None:
-        return np.zeros(jobs, dtype=np.int64)
     by = outcome.stops.rows["by"]
-    return np.bincount(by[by >= 0], minlength=jobs)
+    return np.bincount(by[by >= 0], minlength=len(outcome.ledger.status))
 
 
 def wasted_gpu_h(jobs: pl.DataFrame, outcome: Outcome, counted: BoolArray | None) -> dict[str, float] | None:
@@ -82,16 +79,14 @@ def wasted_gpu_h(jobs: pl.DataFrame, outcome: Outcome, counted: BoolArray | None
     for job in np.flatnonzero(failed & chosen).tolist():
         reason = outcome.reasons[job]
         by_reason[reason] = by_reason.get(reason, 0.0) + float(wasted[job])
-    lost_us = _lost_us(outcome)
-    if outcome.stops is not None:
-        rows = outcome.stops.rows
-        other = np.array([word != SERVER for word in outcome.stops.words], dtype=np.bool_)[rows["reason"]]
-        of = other & chosen[rows["job"]] & ~failed[rows["job"]]
-        spent = us_to_seconds(rows["lost_us"][of]) * gpus[rows["job"][of]]
-        sums = np.bincount(rows["reason"][of], spent, minlength=len(outcome.stops.words))
-        for word, gpu_s in zip(outcome.stops.words, sums.tolist(), strict=True):
-            by_reason[word] = by_reason.get(word, 0.0) + gpu_s
-        np.subtract.at(lost_us, rows["job"][other], rows["lost_us"][other])
+    lost_us, rows, words = _lost_us(outcome), outcome.stops.rows, outcome.stops.words
+    other = np.array([word != SERVER for word in words], dtype=np.bool_)[rows["reason"]]
+    of = other & chosen[rows["job"]] & ~failed[rows["job"]]
+    spent = us_to_seconds(rows["lost_us"][of]) * gpus[rows["job"][of]]
+    sums = np.bincount(rows["reason"][of], spent, minlength=len(words))
+    for word, gpu_s in zip(words, sums.tolist(), strict=True):
+        by_reason[word] = by_reason.get(word, 0.0) + gpu_s
+    np.subtract.at(lost_us, rows["job"][other], rows["lost_us"][other])
     by_reason[SERVER] = float((us_to_seconds(lost_us) * gpus)[chosen & ~failed].sum())
     by_reason["pause"] = float(wasted[chosen].sum()) - sum(by_reason.values())
     return {word: gpu_s / 3600 for word, gpu_s in sorted(by_reason.items()) if gpu_s > _TRACE_OF_ROUNDING}

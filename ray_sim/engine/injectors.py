@@ -18,7 +18,7 @@ from ray_sim.model.parameters import Value
 from ray_sim.model.units import US_PER_S, IntArray
 
 if TYPE_CHECKING:
-    from ray_sim.engine.kinds.base import JobKind
+    from ray_sim.engine.kinds.facts import KindLabel
     from ray_sim.engine.world import World
 
 FAULT_PARAMETERS = ("attempts", "endings", "failure_gpu_h", "limits")
@@ -63,7 +63,7 @@ Injector = Ends | TraceAttempts | RandomFailures
 
 
 def injectors_of(
-    values: Mapping[str, Value], table: JobTable, kind: JobKind, arrival_us: IntArray
+    values: Mapping[str, Value], table: JobTable, kind: KindLabel, arrival_us: IntArray
 ) -> tuple[Injector, ...]:
     """The injectors of a world, in the order in which they act at an instant.
 

@@ -68,7 +68,7 @@ class Outcome:
     """See `Policy.timeline_columns`."""
     policy_figures: Mapping[str, float] = field(default_factory=dict)
     policy_warnings: Sequence[str] = ()
-    stops: StopLog | None = None
+    stops: StopLog = field(default_factory=StopLog)
     """Stops of the general loop."""
     attempt: IntArray | int = 0
     """(J,) times that each job has failed and was tried again; 0 where none has."""
@@ -110,7 +110,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         events=_events(world, outcome.record),  # last, as this frame is the largest
         timeline=timeline,
         summary=summary,
-        stops=None if outcome.stops is None else outcome.stops.table(world),
+        stops=outcome.stops.table(world) if outcome.loop == "general" else None,
         teams=team_table(world, outcome, jobs),
         loop=outcome.loop,
         loop_reason=outcome.loop_reason,

@@ -33,17 +33,14 @@ def team_table(world: World, outcome: Outcome, jobs: pl.DataFrame) -> pl.DataFra
     waiting = _waiting(world, outcome, held, end_us)
     of = teams_of(world.cluster, world.table.vc, world.table.vc_names)
     rows = [
-        _row(team, jobs, outcome, of == number, (_of(held, of == number), _of(waiting, of == number)), end_us)
-        for number, team in enumerate(teams)
+        _row(team, of == number, jobs, outcome, (held, waiting), end_us) for number, team in enumerate(teams)
     ]
     return pl.DataFrame(rows, schema=TEAM_SCHEMA, orient="row")
 
 
-def _of(spells: Holdings, mine: BoolArray) -> Holdings:
-    """The spells of some jobs."""
-    chosen = mine[spells.job]
-    job, from_us, until_us, gpus = spells
-    return Holdings(job[chosen], from_us[chosen], until_us[chosen], gpus[chosen])
+def _where(spells: Holdings, chosen: BoolArray) -> Holdings:
+    """The spells that a mask, (n,), chooses."""
+    return Holdings._make(column[chosen] for column in spells)
 
 
 def _waiting(world: World, outcome: Outcome, held: Holdings, end_us: int) -> Holdings:
@@ -52,31 +49,28 @@ def _waiting(world: World, outcome: Outcome, held: Holdings, end_us: int) -> Hol
     until = np.where(ends < NEVER, ends, np.maximum(end_us, submit))
     first = np.minimum(outcome.ledger.first_start, until)
     ask = (world.arrays.gang * world.arrays.demand[:, :, GPU]).sum(axis=1) / QUANTA_PER_UNIT["gpu"]
-    idle = held.gpus == 0
-    job, begin, close = (
-        held.job[idle],
-        held.from_us[idle],
-        np.minimum(held.until_us[idle], until[held.job[idle]]),
-    )
-    everybody = np.arange(len(submit))
-    jobs = np.concatenate([everybody, job])
-    return Holdings(jobs, np.append(submit, begin), np.append(first, np.maximum(close, begin)), ask[jobs])
+    job, begin, close, _ = _where(held, held.gpus == 0)
+    close = np.maximum(np.minimum(close, until[job]), begin)
+    jobs = np.append(np.arange(len(submit)), job)
+    return Holdings(jobs, np.append(submit, begin), np.append(first, close), ask[jobs])
 
 
 def _row(
     team: Team,
+    mine: BoolArray,
     all_jobs: pl.DataFrame,
     outcome: Outcome,
-    mine: BoolArray,
     spells: tuple[Holdings, Holdings],
     end_us: int,
 ) -> tuple[object, ...]:
-    jobs, (held, _) = all_jobs.filter(mine), spells
+    jobs, (held, waiting) = all_jobs.filter(mine), (_where(each, mine[each.job]) for each in spells)
     wait_s, rho = (jobs["start_s"] - jobs["submit_s"]).drop_nulls(), jobs["rho"].drop_nulls()
     in_time = None if team.slo_wait_s is None else int((wait_s <= team.slo_wait_s).sum())
     nominal = [quota.nominal / QUANTA_PER_UNIT["gpu"] for quota in team.quotas if quota.resource == "gpu"]
     held_h = float((held.gpus * (held.until_us - held.from_us)).sum()) / _US_PER_H
-    quota_h, borrowed_h, unmet_h = _beside_quota(*spells, nominal[0], end_us) if nominal else (None,) * 3
+    quota_h, borrowed_h, unmet_h = (
+        _beside_quota(held, waiting, nominal[0], end_us) if nominal else (None,) * 3
+    )
     wasted = wasted_gpu_h(all_jobs, outcome, mine)
     return (
         *(team.name, len(jobs), *(int((jobs["status"] == status).sum()) for status in JobStatus)),
@@ -110,7 +104,7 @@ def _over_time(spells: Holdings, at: IntArray) -> FloatArray:
 
 def _preemptions(outcome: Outcome, mine: BoolArray) -> tuple[int | None, int | None]:
     """Stops of the team's jobs to make room for others, and stops for jobs of the team."""
-    if outcome.stops is None:
+    if outcome.loop != "general":
         return None, None
     rows = outcome.stops.rows
     caused = rows["by"] >= 0

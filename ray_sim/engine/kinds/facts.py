@@ -32,6 +32,10 @@ class KindLabel(Protocol):
     def jobs(self) -> str:
         """Jobs of this kind, e.g. ``rigid``."""
 
+    @property
+    def faults(self) -> frozenset[str]:
+        """What injectors may do to its jobs."""
+
     def alone_us(self, world: World) -> IntArray | None:
         """Run time of each job alone, for its fairness."""
 
