@@ -38,7 +38,7 @@ class Books(NamedTuple):
     tries: I64 | None
     """(J,) starts of each job; None where placement draws nothing."""
     team: I64
-    """(J,), as the next ten."""
+    """(J,), as the next nine."""
     rank: I64
     """Class, the lowest first."""
     preemptible: Bool
