@@ -18,7 +18,7 @@ from ray_sim.engine.injectors import Ends, RandomFailures
 from ray_sim.engine.states import State, Stateful, all_within, joined, section
 from ray_sim.engine.stops import InjectorLabel, Keep
 from ray_sim.kernels.core.arrays import FAILED, FUTURE, KILLED, RUNNING, WAITING
-from ray_sim.kernels.core.hazards import Hazard, next_failure
+from ray_sim.kernels.core.hazards import Hazard, look_at, next_failure
 from ray_sim.kernels.core.progress import executed_of
 from ray_sim.kernels.handle import handle
 from ray_sim.model.job import AttemptLog
@@ -199,8 +199,8 @@ class RandomFailuresRun(ClockRun):
     The hazard is booked where the number of GPUs changes; in between, the instant is a closed form.
     """
 
-    def __init__(self, core: RunCore, streams: Streams, injector: RandomFailures) -> None:
-        self._streams, self._shape = streams, injector.shape
+    def __init__(self, core: RunCore, kind: KindRun, streams: Streams, injector: RandomFailures) -> None:
+        self._kind, self._streams, self._shape = kind, streams, injector.shape
         self._scale_us = injector.gpu_h * 3600 * US_PER_S / math.gamma(1 + 1 / injector.shape)
         self._entity = text_entities(core.world.table.job_id)
         jobs = len(self._entity)
@@ -221,8 +221,13 @@ class RandomFailuresRun(ClockRun):
 
     def next_us(self, now_us: int) -> int:
         """The next instant at which it acts, if nothing else happens until then."""
-        core = self._core
-        first = next_failure(now_us, core.books, self._handle, core.placed_anew, self._scale_us, self._shape)
+        core, running = self._core, self._core.running
+        changed = running[core.placed_anew[running]]
+        if len(changed):
+            core.placed_anew[changed] = False
+            gpus = self._kind.gpus(changed)
+            look_at(now_us, core.books, self._handle, changed, gpus, self._scale_us, self._shape)
+        first = next_failure(core.books, self._handle, running)
         self._next = max(first, now_us)
         return self._next
 

@@ -142,4 +142,4 @@ class RandomFailures:
         """Start a run."""
         from ray_sim.engine.faults import RandomFailuresRun
 
-        return RandomFailuresRun(core, streams, self)
+        return RandomFailuresRun(core, kind, streams, self)
