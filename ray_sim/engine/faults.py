@@ -228,12 +228,21 @@ class RandomFailuresRun(ClockRun):
             gpus = self._kind.gpus(changed)
             look_at(now_us, core.books, self._handle, changed, gpus, self._scale_us, self._shape)
         first = next_failure(core.books, self._handle, running)
-        self._next = max(first, now_us)
+        self._next = max(-(-first // self._kind.stop_grid_us) * self._kind.stop_grid_us, now_us)
         return self._next
+
+    def _candidates(self) -> IntArray:
+        """Running jobs, and those that were due within the slot that ends now, and have just come to rest."""
+        running, ledger = super()._candidates(), self._core.ledger
+        if self._kind.stop_grid_us == 1:
+            return running
+        late = (ledger.status == WAITING) & (self._hazard.due <= ledger.ran)
+        return np.append(running, np.flatnonzero(late))
 
     def _due_us(self, now_us: int, jobs: IntArray) -> IntArray:
         ledger, due = self._core.ledger, self._hazard.due[jobs]
-        return np.where(due < NEVER_US, ledger.anchor[jobs] + due - ledger.ran[jobs], NEVER_US)
+        at = np.where(due < NEVER_US, ledger.anchor[jobs] + due - ledger.ran[jobs], NEVER_US)
+        return -(-at // self._kind.stop_grid_us) * self._kind.stop_grid_us
 
     def _faults(self, now_us: int, jobs: IntArray) -> Faults:
         return Faults(jobs, ["failure"] * len(jobs), tried=True)
@@ -272,7 +281,7 @@ class FaultRun:
         if not len(jobs):
             return
         assert faults.end is not None
-        stopped = faults.of(core.ledger.status[jobs] == RUNNING)
+        stopped = faults if faults.tried else faults.of(core.ledger.status[jobs] == RUNNING)
         self._kind.end(now_us, jobs)
         core.reasons |= dict(zip(jobs.tolist(), faults.reason, strict=True))
         core.ledger.status[jobs] = faults.end

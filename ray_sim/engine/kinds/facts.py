@@ -32,6 +32,10 @@ class KindLabel(Protocol):
     def jobs(self) -> str:
         """Jobs of this kind, e.g. ``rigid``."""
 
+    @property
+    def unheeded(self) -> Mapping[str, str]:
+        """World parameters without effect on them, and why."""
+
     def alone_us(self, world: World) -> IntArray | None:
         """Run time of each job alone, for its fairness."""
 

@@ -41,6 +41,8 @@ class KindOutcome:
     ledger: Ledger
     now_us: int
     """The last instant."""
+    lost_by_worker: ClassVar[bool] = False
+    """Whether lost progress is summed over workers, of one GPU each; else it is time of the whole job."""
 
     def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> KindFigures:
         """Figures of the summary, over the counted jobs: (J,), all where None."""
@@ -164,6 +166,11 @@ class KindRun:
         self._rate_others(now_us, self._disturbed_by(jobs))
         core.take_back(jobs)
         return lost
+
+    @property
+    def stop_grid_us(self) -> int:
+        """Random failures act at multiples of this."""
+        return 1
 
     def gpus(self, jobs: IntArray) -> IntArray:
         """(n,) milli-GPU on which running jobs make progress now."""
