@@ -156,7 +156,9 @@ class JobQueue:
         if view.reviewed:
             self._to_serve[:] = True
         if self._preemptive:
-            changes, no_room = self._serve_preemptive(view, running_keys), NO_JOBS
+            changes = self._serve_preemptive(view, running_keys)
+            came = np.setdiff1d(view.arrived, view.returned)  # jobs that ran before wait
+            no_room = self._forget(came) if self._reject else NO_JOBS
         else:
             changes = self._serving.changes
             pool, running = view.placements._pool, NO_JOBS if self._scores is None else view.running
@@ -176,10 +178,12 @@ class JobQueue:
             review_us=review_us,
         )
 
-    def _forget(self, ended: IntArray) -> None:
-        """Jobs may be killed while they wait."""
-        for job in ended[self._queue.position[ended] >= 0].tolist():
+    def _forget(self, jobs: IntArray) -> IntArray:
+        """Take out those of these jobs that wait, and return them; jobs may be killed while they wait."""
+        waiting = jobs[self._queue.position[jobs] >= 0]
+        for job in waiting.tolist():
             dequeue(self._arrays, self._queue, job)
+        return waiting
 
     def _serve_preemptive(self, view: View, running_keys: tuple[IntArray, IntArray] | None) -> Changes:
         arrays, queue, changes = self._arrays, self._queue, self._serving.changes

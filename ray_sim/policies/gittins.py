@@ -13,16 +13,19 @@ from ray_sim.kernels.core.attained_service import MOST_SERVICE
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
 from ray_sim.model.units import IntArray, seconds_to_us
 from ray_sim.policies.las import Las
-from ray_sim.policy_api import PLACEMENT, Parameter, PolicyContext, Streams
+from ray_sim.policy_api import NO_ROOM, PLACEMENT, Parameter, PolicyContext, Streams
 from workloads.store import read_frame
 
 _SECTION = "docs/models/baselines.md#gittins"
+
+BUNDLED = {name: Path(__file__).parent / "histories" / f"{name}.parquet" for name in ("philly", "google")}
 
 HISTORY = Parameter(
     "history",
     "text",
     None,
-    "required: workload file (.parquet) of earlier jobs, whose GPUs x run times are the samples",
+    "required: workload file (.parquet) of earlier jobs, whose GPUs x run times are the samples; philly or "
+    "google: 1,000 bundled jobs, drawn by synth with seed 1000",
     source=_SECTION,
 )
 
@@ -52,6 +55,7 @@ class Gittins(Las):
             minimum=0.0,
             exclusive=True,
         ),
+        NO_ROOM,
     )
     needs: ClassVar[frozenset[str]] = frozenset({HISTORY.name})
     unchanging: ClassVar[frozenset[str]] = Las.unchanging | {"_history", "_samples"}
@@ -61,13 +65,15 @@ class Gittins(Las):
         placement: str = "consolidate",
         history: str | None = None,
         limits_gpu_s: tuple[float, ...] | None = None,
+        no_room: str = "wait",
     ) -> None:
         if history is None:
             raise InvalidScenarioError(
-                "gittins: history is missing; name a workload file of earlier jobs by -p history=FILE.parquet"
+                "gittins: history is missing; name a workload file of earlier jobs by "
+                "-p history=FILE.parquet, or philly or google"
             )
-        super().__init__(placement)
-        self._history = Path(history)
+        super().__init__(placement, no_room=no_room)
+        self._history = BUNDLED.get(history, Path(history))
         self._given = limits_gpu_s is not None
         if limits_gpu_s is not None:
             self._gpu_limits = self._service_limits("limits_gpu_s", limits_gpu_s)

@@ -24,6 +24,7 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import NEVER_US, US_PER_S, IntArray
 from ray_sim.policy_api import (
     KNOWING_RULES,
+    NO_ROOM,
     PLACEMENT,
     WHOLE_TRACE,
     Decision,
@@ -98,6 +99,7 @@ class Las(Policy):
             source="docs/models/baselines.md#las-tiresias-2dlas; off in the simulator of Gu et al.",
             minimum=0.0,
         ),
+        NO_ROOM,
     )
     wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.REVIEW | Wake.SERVER_CHANGE
     sees: frozenset[str] = frozenset({"attained_service"})
@@ -113,6 +115,7 @@ class Las(Policy):
         limits_core_s: tuple[float, ...] = (3600.0,),
         queue_order: str = FIRST_START,
         knob: float = 0.0,
+        no_room: str = "wait",
     ) -> None:
         if placement in KNOWING_RULES:
             self.sees = self.sees | {WHOLE_TRACE}
@@ -121,6 +124,7 @@ class Las(Policy):
         self._core_limits = self._service_limits("limits_core_s", limits_core_s)
         self._running_first = queue_order == RUNNING_FIRST
         self._knob = knob
+        self._reject = no_room == "reject"
 
     @property
     def draws(self) -> bool:
@@ -141,7 +145,9 @@ class Las(Policy):
     def start(self, world: PolicyContext, streams: Streams) -> None:
         """Create empty queues."""
         n_jobs = len(world.jobs.submit_us)
-        self._service = world.service(self._placement, backfill=True, preemptive=True, streams=streams)
+        self._service = world.service(
+            self._placement, backfill=True, preemptive=True, reject=self._reject, streams=streams
+        )
         self._restart_us = world.restart_us
         self._limits = self._limits_in(world)
         self._rank = self._ranks()
@@ -264,13 +270,17 @@ class Las(Policy):
         return min(times, default=NEVER_US)
 
     def order(self, world: PolicyContext) -> Order | None:
-        """Describe the queues for the compiled loop."""
-        return world.order(
-            by="service",
-            placement=self._placement,
-            backfill=True,
-            preemptive=True,
-            limits=self._limits_in(world),
-            running_first=self._running_first,
-            knob=self._knob,
+        """Describe the queues for the compiled loop, which rejects no job here."""
+        return (
+            None
+            if self._reject
+            else world.order(
+                by="service",
+                placement=self._placement,
+                backfill=True,
+                preemptive=True,
+                limits=self._limits_in(world),
+                running_first=self._running_first,
+                knob=self._knob,
+            )
         )

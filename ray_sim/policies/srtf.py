@@ -6,9 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import IntArray
 from ray_sim.policy_api import (
     NO_JOBS,
+    NO_ROOM,
     PLACEMENT,
     Decision,
     Order,
@@ -31,11 +33,13 @@ class Srtf(PriorityPolicy):
     name: ClassVar[str] = "srtf"
     section: ClassVar[str] = "docs/models/baselines.md#fifo-sjf-and-srtf (Schrage, 1968)"
     summary: ClassVar[str] = "least work left first, preemptive; knows run times"
-    parameters: ClassVar[tuple[Parameter, ...]] = (PLACEMENT, backfill(True))
+    parameters: ClassVar[tuple[Parameter, ...]] = (PLACEMENT, backfill(True), NO_ROOM)
     sees: frozenset[str] = frozenset({"duration_s", "work_left"})
 
-    def __init__(self, placement: str = "consolidate", backfill: bool = True) -> None:
-        super().__init__(placement, backfill)
+    def __init__(self, placement: str = "consolidate", backfill: bool = True, no_room: str = "wait") -> None:
+        super().__init__(placement, backfill, no_room)
+        if self._reject and not backfill:
+            raise InvalidScenarioError("srtf: no_room=reject needs backfill=true, as a job is looked at once")
 
     def keys(self, world: PolicyContext) -> IntArray:
         """Return the whole work, which is left on arrival."""
@@ -45,7 +49,11 @@ class Srtf(PriorityPolicy):
         """Create an empty queue."""
         self._keys = self.keys(world)
         self._service = world.service(
-            self._placement, backfill=self._backfill, preemptive=True, streams=streams
+            self._placement,
+            backfill=self._backfill,
+            preemptive=True,
+            reject=self._reject,
+            streams=streams,
         )
         self._suspended = NO_JOBS
 
@@ -66,8 +74,12 @@ class Srtf(PriorityPolicy):
         """(n,) time left at speed 1, whole microseconds."""
         return np.ceil(view.time_left_us(jobs)).astype(np.int64)
 
-    def order(self, world: PolicyContext) -> Order:
-        """Describe the order for the compiled loop: least work left first."""
-        return world.order(
-            by="remaining", placement=self._placement, backfill=self._backfill, preemptive=True
+    def order(self, world: PolicyContext) -> Order | None:
+        """Describe the order for the compiled loop, which rejects no job here: least work left first."""
+        return (
+            None
+            if self._reject
+            else world.order(
+                by="remaining", placement=self._placement, backfill=self._backfill, preemptive=True
+            )
         )

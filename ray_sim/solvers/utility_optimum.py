@@ -120,8 +120,8 @@ def utility_optimum(jobs: Sequence[SlotJob], capacity: IntArray, limits: SearchL
         float(job.utility[completed[job.number] - job.arrival]) for job in jobs if job.number in completed
     )
     anything = float(sum(job.utility[0] for job in jobs))
-    bound = min(anything, answer.bound)
-    return Optimum(earned, max(bound, earned), answer.ending is SearchEnd.FOUND, completed, rows)
+    bound = max(earned, min(anything, answer.bound))  # in this order not -0 where nothing can be earned
+    return Optimum(earned, bound, answer.ending is SearchEnd.FOUND, completed, rows)
 
 
 def _check(jobs: Sequence[SlotJob], capacity: IntArray) -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from ray_sim import Decision, Policy, PolicyContext, View
 from ray_sim.engine.run import run_world
-from ray_sim.model.errors import RunFailedError
+from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.streams import Streams
+from ray_sim.policies.registry import create_policy
 from tests.elastic_worlds import elastic_world
+from tests.proofs import instances
+from tests.required import HISTORY
 from tests.training import profile
-from tests.worlds import Job, times_of, world_of
+from tests.worlds import Job, replay, times_of, world_of
 
 
 class OneByOne(Policy):
@@ -103,3 +107,46 @@ def test_a_key_must_be_given_for_each_job() -> None:
 
     with pytest.raises(RunFailedError, match=r"each of the 2 jobs, found int64 of shape \(1,\)"):
         run_world(world_of([Job(0, 1, 5), Job(0, 1, 3)], [1, 1]), OneKey())
+
+
+def srtf_without_room(jobs: list[Job], gpus: int) -> tuple[dict[str, int], set[str]]:
+    """Seconds at which jobs end, and the jobs that are rejected, second by second."""
+    left: dict[int, int] = {}
+    ends, rejected = {}, set()
+    for now in range(20 + sum(int(job.duration_s) for job in jobs) + 1):
+        ends |= {f"J{j + 1}": now for j, work in left.items() if work == 0}
+        came = {j for j, job in enumerate(jobs) if job.submit_s == now}
+        left = {j: work for j, work in left.items() if work} | {j: int(jobs[j].duration_s) for j in came}
+        free, runs = gpus, set()
+        for j in sorted(left, key=lambda j: (left[j], j)):
+            if jobs[j].gpus <= free:
+                free -= int(jobs[j].gpus)
+                runs.add(j)
+        rejected |= {f"J{j + 1}" for j in came - runs}
+        left = {j: work - (j in runs) for j, work in left.items() if j in runs or j not in came}
+    return ends, rejected
+
+
+def test_a_suspended_job_waits_where_one_that_comes_is_rejected() -> None:
+    for seed in range(instances(200)):
+        draw = np.random.default_rng(seed)
+        jobs = sorted(Job(*map(int, draw.integers((0, 1, 1), (20, 4, 9)))) for _ in range(12))
+        result = replay(world_of(jobs, [3]), "srtf", placement="pooled", no_room="reject")
+        ends = {job: end for job, (_, end) in times_of(result).items() if end is not None}
+        refused = result.jobs.filter(pl.col("reason") == "no_room")["job_id"]
+        assert (ends, set(refused)) == srtf_without_room(jobs, 3), seed
+
+
+@pytest.mark.parametrize("policy", ["las", "gittins"])
+def test_jobs_start_when_they_come_or_never(policy: str) -> None:
+    # 2 GPUs: J1 has both for 3 s. J2 asks for one: las suspends J1, which waits; J3 finds no room.
+    needs = {"history": str(HISTORY)} if policy == "gittins" else {}
+    jobs = [Job(0, 2, 9000), Job(4000, 1, 60), Job(4010, 2, 60)]
+    result = replay(world_of(jobs, [2]), policy, no_room="reject", **needs)
+    assert result.jobs["reason"].to_list() == [None, None, "no_room"]
+    assert times_of(result)["J1"] == (0, 9060)
+
+
+def test_srtf_rejects_no_job_behind_one_that_does_not_fit() -> None:
+    with pytest.raises(InvalidScenarioError, match="no_room=reject needs backfill=true"):
+        create_policy("srtf", {"no_room": "reject", "backfill": False})

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import parse_scenario
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
-from ray_sim.policies.gittins import distinct_deciles, gittins_index, service_samples
+from ray_sim.policies.gittins import BUNDLED, distinct_deciles, gittins_index, service_samples
 from ray_sim.policies.registry import create_policy, describe_policy
-from tests.command_line import complaint
+from tests.command_line import answer, complaint
 from tests.proofs import instances
 from tests.required import HISTORY
 from tests.small_workloads import stored
@@ -141,6 +141,14 @@ def test_a_run_without_a_history_is_refused_with_the_mend(capsys: pytest.Capture
         capsys, "run", "--workload", str(HISTORY), "--cluster", "pool-368", "--policy", "gittins"
     )
     assert "history is missing; name a workload file of earlier jobs by -p history=FILE.parquet" in told
+
+
+def test_bundled_histories_are_what_synth_draws(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for profile, file in BUNDLED.items():
+        drawn = tmp_path / f"{profile}.parquet"
+        answer(capsys, "synth", profile, "-n", "1000", "--seed", "1000", "-o", str(drawn), "--json")
+        np.testing.assert_array_equal(service_samples(file), service_samples(drawn))
+        assert create_policy("gittins", {"history": profile}).input_files() == {"history": file}
 
 
 def test_a_history_without_samples_or_that_is_no_workload_is_refused_by_name(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ray_sim.experiments.results.result_files import read_summary, read_table
+from ray_sim.experiments.results.result_files import read_summary, read_table, read_teams
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
 from ray_sim.model.figures import all_figures
 from ray_sim.model.metrics import Trim
@@ -29,7 +29,7 @@ RELATIONS: dict[str, Callable[[float, float], bool]] = {
 SAME = 1e-9
 """Relative difference up to which two values are equal; means are sums in floating point."""
 
-_GOAL = re.compile(r"(?P<key>[A-Za-z][\w.]*)\s*(?P<relation><=|>=|<|>)\s*(?P<limit>\S.*)")
+_GOAL = re.compile(r"(?P<key>[A-Za-z][\w.-]*)\s*(?P<relation><=|>=|<|>)\s*(?P<limit>\S.*)")
 _NOW = re.compile(r"(?:(?P<factor>[^\s*]+?)\s*[x*]\s*)?now")
 """Limit relative to the scenario's own cluster and policy, such as ``0.5 x now``."""
 
@@ -44,7 +44,8 @@ _OF_COMPLETED = ("makespan_s", "group_jct_s", "finish_time_fairness", "jain_inde
 """Metrics of completed jobs only; they tell nothing of a run in which other jobs remained."""
 
 _FALL = ("jct_s", "queue_s", "makespan_s", "jct_or_horizon_s", "group_jct_s", "rejected", "unfinished")
-_RISE = ("completed", "utility", "welfare")
+_WITHIN_SLO = "within_slo"
+_RISE = ("completed", "utility", "welfare", _WITHIN_SLO)
 """Metrics that more servers are assumed to lower, and to raise."""
 
 
@@ -53,7 +54,7 @@ class Goal:
     """A limit on one metric of a run, or on its ratio to that of the scenario as it is now."""
 
     key: str
-    """Dotted key of `Summary.flat`, or ``jct_s.pNN`` and ``queue_s.pNN`` for any quantile."""
+    """Dotted key of `Summary.flat`; ``jct_s.pNN``, ``queue_s.pNN`` for any quantile; ``within_slo.TEAM``."""
     relation: str
     """Key of `RELATIONS`."""
     limit: float
@@ -122,6 +123,8 @@ class Goal:
         if (of_jobs := _OF_JOBS.fullmatch(self.key)) is not None:
             times = _times_s(directory, of_jobs["column"], trim)
             return mean(times) if of_jobs["figure"] == "mean" else quantile(times, _share(of_jobs))
+        if self.key.split(".")[0] == _WITHIN_SLO:
+            return _within_slo(directory, self.key.removeprefix(_WITHIN_SLO).removeprefix("."))
         known = summary.flat()
         if self.key.startswith(_OF_COMPLETED) and summary.completed < summary.jobs:
             return math.inf if self.falls else -math.inf
@@ -155,7 +158,7 @@ def parse_goal(text: str) -> Goal:
     of_jobs = _OF_JOBS.fullmatch(key)
     if of_jobs is not None and of_jobs["percent"] is not None and not 0 < float(of_jobs["percent"]) <= 100:
         raise InvalidScenarioError(f"--goal {text}: expected pNN with NN above 0, at most 100")
-    tops = {each.name for each in fields(Summary)} | all_figures({}).keys()
+    tops = {each.name for each in fields(Summary)} | all_figures({}).keys() | {_WITHIN_SLO}
     if key.split(".")[0] not in tops:
         raise UnknownNameError("metric", found["key"], [*tops, *_FIGURES_FIRST])
     if relative is not None:
@@ -192,6 +195,20 @@ def quantile_rank(n: int, share: float) -> tuple[int, float]:
 
 def _share(of_jobs: re.Match[str]) -> float:
     return 0.5 if of_jobs["figure"] == "median" else float(of_jobs["percent"]) / 100
+
+
+def _within_slo(directory: Path, team: str) -> float:
+    """Share of a team's jobs whose wait is within its `slo_wait_s`; without a name the least one of all.
+
+    Raises
+    ------
+    InvalidInputError : the cluster has no teams
+    UnknownNameError : no such team has jobs and an SLO
+    """
+    shares = dict(read_teams(directory).select("team", _WITHIN_SLO).drop_nulls().iter_rows())
+    if not shares or team not in {"", *shares}:
+        raise UnknownNameError("team with jobs and slo_wait_s", team or "any", shares)
+    return float(shares[team] if team else min(shares.values()))
 
 
 def _times_s(directory: Path, column: str, trim: Trim | None) -> FloatArray:

@@ -23,6 +23,7 @@ from ray_sim.model.errors import InvalidInputError
         ("mean_jct_s<60", Goal("jct_s.mean", "<", 60.0)),
         ("utilisation.gpu>=0.5", Goal("utilisation.gpu", ">=", 0.5)),
         ("makespan_s<86400", Goal("makespan_s", "<", 86400.0)),
+        ("within_slo.team-a>=0.95", Goal("within_slo.team-a", ">=", 0.95)),
         ("utility>12", Goal("utility", ">", 12.0)),
         ("mean_queue_s <= 0.5 x now", Goal("queue_s.mean", "<=", math.nan, factor=0.5)),
         ("p95_jct_s<0.8*now", Goal("jct_s.p95", "<", math.nan, factor=0.8)),

@@ -75,6 +75,33 @@ def test_identical_jobs_need_what_arithmetic_says_and_the_bound_needs_no_fewer(t
     assert str(loose["  search"]).endswith("assumes more servers help; fewer may suffice")
 
 
+@pytest.mark.parametrize(("metric", "needed"), [("within_slo.b", 4), ("within_slo", 6)])
+def test_the_share_of_jobs_that_wait_within_the_slo_of_their_team(
+    metric: str, needed: int, tmp_path: Path
+) -> None:
+    # On n GPUs job i waits floor(i / n) x 10 s: with 4 none of the first four, with 6 none of 12 above 10 s.
+    jobs = [Job(0.0, 1.0, 10.0, "b" if i < 4 else "a") for i in range(12)]
+    teams = "teams: {a: {slo_wait_s: 10}, b: {slo_wait_s: 0}, idle: {slo_wait_s: 0}}\n"
+    workload = str(stored(tmp_path / "jobs.parquet", jobs))
+    ask = question(
+        tmp_path, None, f"{metric}>=1", ["s.count=1:9"], cluster=ONE_GPU + teams, workload=workload
+    )
+    assert mixes(run_plan(ask, tmp_path / "out")) == {"fifo": (needed,)}
+
+
+@pytest.mark.parametrize(
+    ("teams", "said"),
+    [("", "its cluster has no teams"), ("teams: {a: {slo_wait_s: 10}}\n", "unknown team with jobs and slo")],
+)
+def test_a_goal_names_a_team_that_has_an_slo(teams: str, said: str, tmp_path: Path) -> None:
+    workload = str(stored(tmp_path / "jobs.parquet", [Job(0, 1, 9, "a")]))
+    ask = question(
+        tmp_path, None, "within_slo.c>=1", ["s.count=1:2"], cluster=ONE_GPU + teams, workload=workload
+    )
+    with pytest.raises(InvalidInputError, match=said):
+        run_plan(ask, tmp_path / "out")
+
+
 def test_a_search_says_what_it_ran_and_a_bound_that_it_excludes_nothing(tmp_path: Path) -> None:
     # Two jobs of 10 s end by 20 s on one GPU.
     ask = question(tmp_path, [Job(0.0, 1.0, 10.0)] * 2, "p100_jct_s<=20", ["s.count=1:9"])
