@@ -14,7 +14,7 @@ from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
 from ray_sim.model.job import UtilityProfile
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import IntArray
+from ray_sim.model.units import BoolArray, IntArray
 from ray_sim.solvers.planning.slot_job import SlotJob, slot_job
 from ray_sim.solvers.utility_bounds import BucketProblem
 from tests.training import profile, together
@@ -84,9 +84,13 @@ class _Way(NamedTuple):
     samples: float
 
 
-def best_utility(jobs: Sequence[SlotJob], capacity: IntArray) -> float:
-    """The most that these jobs earn together, each decided anew in every slot with knowledge of all."""
-    ways = [list(_ways(job, capacity)) for job in jobs]
+def best_utility(jobs: Sequence[SlotJob], capacity: IntArray, barred: BoolArray | None = None) -> float:
+    """The most that these jobs earn together, each decided anew in every slot with knowledge of all.
+
+    A job takes the first resource of no server that is ``barred`` to it, (n, S).
+    """
+    barred = np.zeros((len(jobs), len(capacity)), dtype=np.bool_) if barred is None else barred
+    ways = [list(_ways(job, capacity, away)) for job, away in zip(jobs, barred, strict=True)]
     room = tuple(capacity.ravel().tolist())
     slots = max(job.arrival + len(job.utility) for job in jobs)
 
@@ -120,7 +124,7 @@ def best_utility(jobs: Sequence[SlotJob], capacity: IntArray) -> float:
     return best(0, tuple(job.samples for job in jobs))
 
 
-def _ways(job: SlotJob, capacity: IntArray) -> Iterator[_Way]:
+def _ways(job: SlotJob, capacity: IntArray, barred: BoolArray) -> Iterator[_Way]:
     """Nothing, and every number of workers on every server with as few parameter servers as they need."""
     servers = len(capacity)
     found = {_Way((0,) * capacity.size, 0.0)}
@@ -133,7 +137,7 @@ def _ways(job: SlotJob, capacity: IntArray) -> Iterator[_Way]:
             if sum(ps) != needed:
                 continue
             used = np.outer(workers, job.worker_demand) + np.outer(ps, job.ps_demand)
-            if (used <= capacity).all():
+            if (used <= capacity).all() and not used[barred, 0].any():
                 one = sum(w + p > 0 for w, p in zip(workers, ps, strict=True)) == 1
                 theta = job.theta_internal if one else job.theta_external
                 found.add(_Way(tuple(used.ravel().tolist()), total / theta))

@@ -26,7 +26,7 @@ import polars as pl
 from ray_sim.contract.announced_worlds import busy_announced, misreporting
 from ray_sim.contract.chunked_worlds import busy_chunks, failing_chunks
 from ray_sim.contract.elastic_worlds import busy_bounded, busy_elastic, failing_bounded, failing_elastic
-from ray_sim.contract.rigid_worlds import busy_world, failing_world
+from ray_sim.contract.rigid_worlds import busy_world, failing_world, with_types
 from ray_sim.engine.compiled import why_general
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.announced.jobs import ANNOUNCED
@@ -70,6 +70,7 @@ WORLDS: Mapping[str, Mapping[str, NewWorld]] = {
         "failing": partial(failing_bounded, 20),
         "stragglers": partial(failing_bounded, 20, 1),
         "pd_ors": partial(busy_bounded, 20, 2, partition="vc"),
+        "typed": lambda: with_types(busy_bounded(20)),
     },
     "chunked": {
         "crowded": partial(busy_chunks, 30, partition="vc"),

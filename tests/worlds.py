@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +64,13 @@ def job_table(
         strict=False,
     )
     return frame_to_table(with_all_columns(frame), resources)
+
+
+def confined(world: World, types: Sequence[str | None], lists: Sequence[str | None]) -> World:
+    """The same world with these GPU types of its servers, and the lists that its jobs accept."""
+    table = replace(world.table, gpu_types=pl.Series(lists, dtype=pl.String))
+    cluster = replace(world.cluster, gpu_type=tuple(types))
+    return build_world(table, cluster, partition=world.partition, params=world.params)
 
 
 def cluster_of(

@@ -259,7 +259,6 @@ def bounded_edge_cases() -> dict[str, World]:
     return {
         name: _world(_worthy(world.table, 0), world.cluster, world.partition, _HORIZON)
         for name, world in elastic_edge_cases().items()
-        if name != TYPED
     }
 
 

@@ -15,7 +15,7 @@ from workloads.job_table import frame_to_table
 from workloads.sources import Source
 from workloads.store import read_frame
 
-_FACTS = ("slot_s", "horizon_s", "overcommit", "truth")
+_FACTS = ("slot_s", "horizon_s", "overcommit", "truth", "gpu_types")
 """World parameters that affect the optimum."""
 
 

@@ -129,7 +129,7 @@ class Oasis(Planned):
                 for of_side, side in zip(ranges, clusters, strict=True)
             ]
         else:
-            counted = self._counted_jobs(partition, lambda job: ends_alone(job, *clusters))
+            counted = self._counted_jobs(partition, ends_alone)
             if not counted:
                 return []
             constants = [

@@ -153,7 +153,7 @@ class PdOrs(Planned):
             resources = self._world.cluster.resources
             [ranges] = self._declared.of_markets(self.name, resources, ())
             return [declared_constants(ranges, cluster, self._slots).within(self._price_span)]
-        counted = self._counted_jobs(partition, lambda job: ends_alone(job, cluster))
+        counted = self._counted_jobs(partition, ends_alone)
         if not counted:
             return []
         load = offered_load(counted, cluster, self._slots)

@@ -90,7 +90,7 @@ class PriorityPolicy(Policy):
         self._service.push(view.arrived, self._keys[view.arrived])
         return self._service.serve(view)
 
-    def order(self, world: PolicyContext) -> Order:
+    def order(self, world: PolicyContext) -> Order | None:
         """The fixed key."""
         return world.order(
             by="static",

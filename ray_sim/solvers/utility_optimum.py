@@ -86,13 +86,16 @@ def check_size(jobs: Sequence[SlotJob], servers: int) -> None:
         )
 
 
-def utility_optimum(jobs: Sequence[SlotJob], capacity: IntArray, limits: SearchLimits) -> Optimum:
+def utility_optimum(
+    jobs: Sequence[SlotJob], capacity: IntArray, limits: SearchLimits, offered: IntArray | None = None
+) -> Optimum:
     """Schedule all jobs offline for the largest sum of utilities.
 
     Parameters
     ----------
     jobs : jobs of one horizon T; those that cannot complete by then earn nothing
     capacity : (S, R) quanta, in every slot
+    offered : (n, S, R) quanta of them that each job may take; all without it
 
     Raises
     ------
@@ -106,7 +109,8 @@ def utility_optimum(jobs: Sequence[SlotJob], capacity: IntArray, limits: SearchL
     _check(jobs, capacity)
     check_size(jobs, len(capacity))
     programme = Programme()
-    rooms = [_room(job, capacity) for job in jobs]
+    to_job = [capacity] * len(jobs) if offered is None else offered
+    rooms = [_room(*each) for each in zip(jobs, to_job, strict=True)]
     columns = [_columns(programme, job, room) for job, room in zip(jobs, rooms, strict=True)]
     for job, own, room in zip(jobs, columns, rooms, strict=True):
         _one_job(programme, job, own, room)

@@ -112,7 +112,8 @@ def test_a_key_must_be_given_for_each_job() -> None:
 def srtf_without_room(jobs: list[Job], gpus: int) -> tuple[dict[str, int], set[str]]:
     """Seconds at which jobs end, and the jobs that are rejected, second by second."""
     left: dict[int, int] = {}
-    ends, rejected = {}, set()
+    ends: dict[str, int] = {}
+    rejected: set[str] = set()
     for now in range(20 + sum(int(job.duration_s) for job in jobs) + 1):
         ends |= {f"J{j + 1}": now for j, work in left.items() if work == 0}
         came = {j for j, job in enumerate(jobs) if job.submit_s == now}
@@ -130,7 +131,7 @@ def srtf_without_room(jobs: list[Job], gpus: int) -> tuple[dict[str, int], set[s
 def test_a_suspended_job_waits_where_one_that_comes_is_rejected() -> None:
     for seed in range(instances(200)):
         draw = np.random.default_rng(seed)
-        jobs = sorted(Job(*map(int, draw.integers((0, 1, 1), (20, 4, 9)))) for _ in range(12))
+        jobs = sorted(Job(*draw.integers((0, 1, 1), (20, 4, 9)).tolist()) for _ in range(12))
         result = replay(world_of(jobs, [3]), "srtf", placement="pooled", no_room="reject")
         ends = {job: end for job, (_, end) in times_of(result).items() if end is not None}
         refused = result.jobs.filter(pl.col("reason") == "no_room")["job_id"]
@@ -140,7 +141,7 @@ def test_a_suspended_job_waits_where_one_that_comes_is_rejected() -> None:
 @pytest.mark.parametrize("policy", ["las", "gittins"])
 def test_jobs_start_when_they_come_or_never(policy: str) -> None:
     # 2 GPUs: J1 has both for 3 s. J2 asks for one: las suspends J1, which waits; J3 finds no room.
-    needs = {"history": str(HISTORY)} if policy == "gittins" else {}
+    needs: dict[str, Any] = {"history": str(HISTORY)} if policy == "gittins" else {}
     jobs = [Job(0, 2, 9000), Job(4000, 1, 60), Job(4010, 2, 60)]
     result = replay(world_of(jobs, [2]), policy, no_room="reject", **needs)
     assert result.jobs["reason"].to_list() == [None, None, "no_room"]

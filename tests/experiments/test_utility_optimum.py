@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from math import log
 from pathlib import Path
 
@@ -71,6 +72,17 @@ def test_two_of_three_jobs_fit_in_two_slots(tmp_path: Path) -> None:
     assert found.certificate.gap == pytest.approx(0, abs=1e-5)
     assert found.warnings == []
     assert dict(found.rows())["optimal utility"] == found.optimum.utility
+
+
+def test_types_that_jobs_accept_confine_them_unless_ignored(tmp_path: Path) -> None:
+    # b accepts no server of the cluster: a and c end, worth 5 and 2.
+    path = workload(tmp_path, gpu_types=["T4|V100", "V100", None])
+    cluster = replace(cluster_of([6]), gpu_type=("T4",))
+    found = describe_optimum(path, cluster, SLOTS, SearchLimits())
+    assert found.optimum.utility == pytest.approx(5 + 2)
+    assert sorted(found.completed) == ["a", "c"]
+    ignored = describe_optimum(path, cluster, {**SLOTS, "gpu_types": "ignore"}, SearchLimits())
+    assert ignored.optimum.utility == pytest.approx(5 + 9)
 
 
 @pytest.fixture

@@ -43,8 +43,7 @@ class IdleCapacity:
             job = self._jobs.in_slots(number)
             if job is None:
                 continue
-            mine = self._world.server_partition == self._jobs.partition_of(number)
-            usable = mine & available
+            usable = self._jobs.may_hold_bundles(number) & available
             speed = partial(self._jobs.speed, job)
             larger = enlarged(
                 job, now.of(number), slot, self._bundles, left_free(there, now, demand), usable, speed

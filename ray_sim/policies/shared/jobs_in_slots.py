@@ -8,7 +8,7 @@ import numpy as np
 
 from ray_sim.kernels.core.arrays import MOST_TASKS
 from ray_sim.model.job import Exchange, TrainingProfile, UtilityProfile
-from ray_sim.model.units import US_PER_S, IntArray, tolerant_ceils
+from ray_sim.model.units import US_PER_S, BoolArray, IntArray, tolerant_ceils
 from ray_sim.model.utility import arrival_slot
 from ray_sim.policies.shared.sold_plans import BookedPlans
 from ray_sim.policy_api import ElasticContext, JobColumns
@@ -49,7 +49,8 @@ class JobsInSlots:
         demand = self.training.worker_demand[job]
         some = demand > 0
         most = int(min(self.training.batch[job], MOST_TASKS))
-        room = np.min(self._world.cluster.capacity[servers][:, some] // demand[some], axis=1, initial=most)
+        room = np.min(self.offered(job)[servers][:, some] // demand[some], axis=1, initial=most)
+        servers = servers[room > 0]
         workers = np.arange(1, max(1, min(most, int(room.sum()))) + 1)
         ps = tolerant_ceils(workers / self.training.workers_per_ps[job])
         jobs = np.full(len(workers), job)
@@ -63,6 +64,17 @@ class JobsInSlots:
     def worker_servers(self, partition: int) -> IntArray:
         """Servers of a partition on which workers may stand."""
         return np.flatnonzero(self._world.server_partition == partition)
+
+    def offered(self, job: int) -> IntArray:
+        """(S, R) quanta of empty servers that a job may take: no GPUs of types that it does not accept."""
+        offered = self._world.cluster.capacity.copy()
+        offered[~self.may_hold_bundles(job), self._world.cluster.resources.index("gpu")] = 0
+        return offered
+
+    def may_hold_bundles(self, job: int) -> BoolArray:
+        """(S,) servers on which workers and parameter servers of a job may stand together."""
+        both: BoolArray = self._world.may_use(np.array([job]))[0].all(axis=0)
+        return both
 
     def partition_of(self, job: int) -> int:
         """Index of the market of the servers that the job may use."""

@@ -71,7 +71,6 @@ class Planned(ElasticPolicy):
     wake_on: Wake = Wake.ARRIVAL | Wake.SERVER_CHANGE | Wake.REVIEW
     sees: frozenset[str] = frozenset({"utility", "training_profile", WHOLE_TRACE})
     slotted: ClassVar[bool] = True
-    respects_types: ClassVar[bool] = False
     bounded: ClassVar[bool] = True
 
     def __init__(
@@ -149,8 +148,7 @@ class Planned(ElasticPolicy):
         markets: list[PricedServers] = []
         for partition in np.unique(self._world.server_partition).tolist():
             sets = self._sets_of_servers(partition)
-            capacity = [self._world.cluster.capacity[servers] for servers in sets]
-            clusters = [MarketCapacity(quanta, self._quanta_per_unit) for quanta in capacity]
+            clusters = self._clusters(partition, self._world.cluster.capacity)
             if any(cluster.units <= 0 for cluster in clusters):
                 continue
             if constants := self._constants(partition, clusters):
@@ -169,9 +167,23 @@ class Planned(ElasticPolicy):
     def _constants(self, partition: int, clusters: list[MarketCapacity]) -> list[Constants]:
         """Lowest and highest prices of the markets of a partition; none if no job counts."""
 
-    def _counted_jobs(self, partition: int, ends_alone: Callable[[SlotJob], bool]) -> list[SlotJob]:
-        """Jobs of a partition that set its prices: those that can end alone and have utility then."""
-        counted = [job for job in self._jobs.promising(partition) if ends_alone(job)]
+    def _clusters(self, partition: int, capacity: IntArray) -> list[MarketCapacity]:
+        """Capacity of each market of a partition, from the (S, R) quanta of all servers."""
+        sets = self._sets_of_servers(partition)
+        return [MarketCapacity(capacity[servers], self._quanta_per_unit) for servers in sets]
+
+    def _counted_jobs(self, partition: int, ends_alone: Callable[..., bool]) -> list[SlotJob]:
+        """Jobs of a partition that set its prices: those that can end alone and have utility then.
+
+        Parameters
+        ----------
+        ends_alone : test of a job on what each empty market offers it
+        """
+        counted = [
+            job
+            for job in self._jobs.promising(partition)
+            if ends_alone(job, *self._clusters(partition, self._jobs.offered(job.number)))
+        ]
         self._can_end += len(counted)
         return counted
 
@@ -261,9 +273,10 @@ class Planned(ElasticPolicy):
         here = self._markets_in.get(self._jobs.partition_of(job.number))
         if here is None:
             return NO_ROOM
-        markets = self._sold.markets[here]
+        offered = self._jobs.offered(job.number)
         if self._replans:
-            markets = [priced.without(view.available, slot) for priced in markets]
+            offered *= view.available[:, None]
+        markets = [priced.offering(offered, slot) for priced in self._sold.markets[here]]
         found = self._best_plan(job, [priced.market for priced in markets])
         if not isinstance(found, Schedule):
             return found

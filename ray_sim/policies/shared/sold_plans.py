@@ -95,13 +95,18 @@ class PricedServers:
         server = np.searchsorted(self.servers, plan.server[rows])
         return SlotPlan(plan.slot[rows], server, plan.workers[rows], plan.ps[rows])
 
-    def without(self, there: BoolArray, first: int) -> PricedServers:
-        """Copy the market with nothing free, from slot ``first`` on, on servers that are unavailable."""
-        gone = np.flatnonzero(~there[self.servers])
-        if len(gone) == 0:
+    def offering(self, offered: IntArray, first: int) -> PricedServers:
+        """Copy the market with at most ``offered`` free from slot ``first`` on; the rest counts as load.
+
+        Parameters
+        ----------
+        offered : (S, R) quanta of the servers of the run
+        """
+        withheld = self.market.cluster.capacity - offered[self.servers]
+        if not withheld.any():
             return self
         market = replace(self.market, load=self.market.load.copy(), price=self.market.price.copy())
-        market.load[first:, gone] = market.cluster.capacity[gone]
+        np.maximum(market.load[first:], withheld, out=market.load[first:])
         _reprice(market)
         return PricedServers(self.servers, market)
 

@@ -27,6 +27,7 @@ from ray_sim.solvers.planning.market import SlotPlan
 from ray_sim.solvers.planning.schedule import Infeasible, NotWorthIt, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
 from tests.engine.kinds.elastic.test_rules import linear
+from tests.policies.test_eligible_servers import misplaced, typed
 from tests.policies.utility_worlds import SLOT_S, example_1_a, paper_world, pd_ors_job, utility_world, worth
 from tests.proofs import instances
 from tests.training import profile, together
@@ -120,10 +121,13 @@ def rates(world: World, job: int, plan: SlotPlan) -> list[tuple[IntArray, float]
     return found
 
 
+@pytest.mark.parametrize("types", [False, True])
 @pytest.mark.parametrize("noting", [NotingPdOrs, NotingOasis])
 @pytest.mark.parametrize("seed", range(instances(300)))
-def test_the_world_is_never_slower_than_a_plan(noting: type[NotingPdOrs | NotingOasis], seed: int) -> None:
-    world = random_world(seed)
+def test_the_world_is_never_slower_than_a_plan(
+    noting: type[NotingPdOrs | NotingOasis], seed: int, types: bool
+) -> None:
+    world = typed(random_world(seed), seed) if types else random_world(seed)
     policy = noting()
     policy.sold = []
     result = run_world(world, policy)
@@ -135,6 +139,7 @@ def test_the_world_is_never_slower_than_a_plan(noting: type[NotingPdOrs | Noting
             done += trained
         assert done >= job.samples * (1 - 1e-9)
     assert result.summary.completed == len(policy.sold)
+    assert not types or misplaced(world, result) == []
     assert "under_delivered" not in (result.summary.policy_counts or {})
 
 

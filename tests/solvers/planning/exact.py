@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from ray_sim.model.units import FloatArray, IntArray, tolerant_ceil
+from ray_sim.model.units import BoolArray, FloatArray, IntArray, tolerant_ceil
 from ray_sim.solvers.planning.market import MarketCapacity
 from ray_sim.solvers.planning.slot_job import SlotJob
 
@@ -33,12 +33,21 @@ class Choice:
         return taken
 
 
-def choices(job: SlotJob, free: IntArray) -> Iterator[Choice]:
-    """All with a worker, and as few parameter servers as it needs; (S, R) free quanta."""
+def choices(job: SlotJob, free: IntArray, barred: BoolArray | None = None) -> Iterator[Choice]:
+    """All with a worker, and as few parameter servers as it needs; (S, R) free quanta.
+
+    No task that takes the first resource stands on ``barred`` servers, (S,).
+    """
     most = job.most_workers
+    barred = np.zeros(len(free), np.bool_) if barred is None else barred
     here = [
-        [held for held in product(range(most + 1), repeat=2) if (np.array(held) @ job.demand <= room).all()]
-        for room in free
+        [
+            held
+            for held in product(range(most + 1), repeat=2)
+            if (np.array(held) @ job.demand <= room).all()
+            and not (bar and (np.array(held) * job.demand[:, 0]).any())
+        ]
+        for room, bar in zip(free, barred, strict=True)
     ]
     for held in product(*here):
         workers, ps = (sum(column) for column in zip(*held, strict=True))
@@ -52,18 +61,21 @@ def is_enough(job: SlotJob, counts: Counts) -> bool:
     return done >= job.samples * (1 - 1e-9)
 
 
-def least_costs(job: SlotJob, free: IntArray, price: FloatArray, units: IntArray) -> FloatArray:
+def least_costs(
+    job: SlotJob, free: IntArray, price: FloatArray, units: IntArray, barred: BoolArray | None = None
+) -> FloatArray:
     """(T - a,) least cost of the whole work until each slot, inf where it cannot be done.
 
     Parameters
     ----------
     free, price : (T, S, R)
+    barred : see `choices`
     """
     table: dict[Counts, float] = {(0, 0): 0.0}
     costs = []
     for slot in range(job.arrival, len(free)):
         of_slot: dict[Counts, float] = {(0, 0): 0.0}
-        for choice in choices(job, free[slot]):
+        for choice in choices(job, free[slot], barred):
             cost = float((choice.quanta(job) / units * price[slot]).sum())
             of_slot[choice.counts] = min(cost, of_slot.get(choice.counts, np.inf))
         after: dict[Counts, float] = {}

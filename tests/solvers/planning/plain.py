@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import FloatArray, IntArray, tolerant_ceil
+from ray_sim.model.units import BoolArray, FloatArray, IntArray, tolerant_ceil
 from ray_sim.solvers.planning.market import Market
 from ray_sim.solvers.planning.rounding_factor import covering_gain, packing_gain
 from ray_sim.solvers.planning.schedule import Planning
@@ -23,15 +23,26 @@ Held = tuple[float, IntArray | None]
 
 
 class PlainSlot:
-    """One slot for one job."""
+    """One slot for one job; no task that takes the first resource stands on ``barred`` servers, (S,)."""
 
-    def __init__(self, job: SlotJob, free: IntArray, price: FloatArray, units: IntArray) -> None:
+    def __init__(
+        self,
+        job: SlotJob,
+        free: IntArray,
+        price: FloatArray,
+        units: IntArray,
+        barred: BoolArray | None = None,
+    ) -> None:
         self.job, self.free = job, free
-        self.slots = solve_slots(job, free[None], price[None], units)
+        barred = np.zeros(len(free), np.bool_) if barred is None else barred
+        self.forbidden = np.outer(barred, job.demand[:, 0] > 0)
+        in_fractions = free.copy()
+        in_fractions[barred, 0] = 0
+        self.slots = solve_slots(job, in_fractions[None], price[None], units)
         self.price = self.slots.rooms.offers.price[0]
 
     def fits(self, held: IntArray) -> bool:
-        return bool((held @ self.job.demand <= self.free).all())
+        return not held[self.forbidden].any() and bool((held @ self.job.demand <= self.free).all())
 
     def cost(self, held: IntArray) -> float:
         in_order: list[float] = (self.price * held).ravel().tolist()
@@ -56,6 +67,7 @@ class PlainSlot:
         if not np.isfinite(self.slots.least_cost(np.array([workers]))[0, 0]):
             return np.inf, None
         point = gain * np.maximum(point_at(self.slots, workers), 0)
+        assert not point[self.forbidden].any()
         needed = tolerant_ceil(workers)
         best: Held = (np.inf, None)
         held = np.zeros_like(self.free[:, :2])
@@ -121,21 +133,23 @@ class PlainSlot:
 
 
 def plain_search(
-    job: SlotJob, market: Market, planning: Planning, streams: Streams
+    job: SlotJob, market: Market, planning: Planning, streams: Streams, barred: BoolArray | None = None
 ) -> tuple[float, list[SlotTasks]] | None:
-    """Payoff in quanta of the best end, the earliest of equals, and its tasks; None where no work is done."""
+    """Payoff in quanta of the best end, the earliest of equals, and its tasks; None where no work is done.
+
+    ``barred`` as in `PlainSlot`.
+    """
     quanta = planning.number_of(len(market.load))
     samples = job.samples / quanta
     most = min(quanta, int(job.most_workers / (job.fastest * samples) + 1e-9))
     n_servers = len(market.cluster.capacity)
 
+    def state_of(slot: int) -> PlainSlot:
+        free = market.cluster.capacity - market.load[slot]
+        return PlainSlot(job, free, market.price[slot], market.cluster.quanta_per_unit, barred)
+
     def configured(slot: int, done: int) -> Held:
-        state = PlainSlot(
-            job,
-            market.cluster.capacity - market.load[slot],
-            market.price[slot],
-            market.cluster.quanta_per_unit,
-        )
+        state = state_of(slot)
         inside = state.on_one_server(done * samples)
 
         def draw(attempt: int) -> FloatArray:
@@ -156,12 +170,7 @@ def plain_search(
         if np.isfinite(cost) and (best is None or payoff > best[0]):
             tasks = []
             for slot, done in choice:
-                state = PlainSlot(
-                    job,
-                    market.cluster.capacity - market.load[slot],
-                    market.price[slot],
-                    market.cluster.quanta_per_unit,
-                )
+                state = state_of(slot)
                 held = table[slot, done][1]
                 assert held is not None
                 server = np.flatnonzero(held.any(axis=1))

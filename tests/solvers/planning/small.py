@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.solvers.planning.market import MarketCapacity
+from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.policies.shared.sold_plans import PricedServers
+from ray_sim.solvers.planning.market import Market, MarketCapacity
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 
@@ -46,6 +47,13 @@ def servers(*capacity: Sequence[int]) -> MarketCapacity:
     """One row each, in quanta that are units."""
     of_servers = np.array(capacity, dtype=np.int64)
     return MarketCapacity(of_servers, np.ones(of_servers.shape[1], dtype=np.int64))
+
+
+def offered_beside(market: Market, barred: BoolArray) -> Market:
+    """What a job is offered that may not take the first resource of ``barred`` servers, (S,)."""
+    offered = market.cluster.capacity.copy()
+    offered[barred, 0] = 0
+    return PricedServers(np.arange(len(offered)), market).offering(offered, 0).market
 
 
 def drawn_job(draw: np.random.Generator, number: int, slots: int, resources: int) -> SlotJob:

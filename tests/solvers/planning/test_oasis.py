@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
-from ray_sim.model.units import tolerant_ceil
+from ray_sim.model.units import BoolArray, tolerant_ceil
 from ray_sim.policies.shared.planning_parameters import DeclaredRanges
 from ray_sim.solvers.planning.market import Constants, Market, Ranges, declared_constants
 from ray_sim.solvers.planning.oasis import Sides, best_schedule, role_constants
 from ray_sim.solvers.planning.schedule import Infeasible, NotWorthIt, Obstacle, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
-from tests.solvers.planning.small import drawn_job, floats, ints, servers
+from tests.proofs import instances
+from tests.solvers.planning.small import drawn_job, floats, ints, offered_beside, servers
 
 EXAMPLE_D = SlotJob(
     number=0,
@@ -126,14 +127,22 @@ def test_what_cannot_be_done_says_why(job: SlotJob, obstacle: Obstacle) -> None:
     assert outcome == Infeasible(obstacle)
 
 
-def all_costs(job: SlotJob, sides: Sides, slot: int) -> dict[int, float]:
-    """For every number of workers in a slot the least cost of all placements of them and their PSs."""
+def all_costs(job: SlotJob, sides: Sides, slot: int, barred: BoolArray) -> dict[int, float]:
+    """For every number of workers in a slot the least cost of all placements of them and their PSs.
+
+    No task that takes the first resource stands on ``barred`` servers, (2, S).
+    """
 
     def least(market: Market, demand: np.ndarray, tasks: int) -> float:
         free = market.cluster.capacity - market.load[slot]
         price = (market.price[slot] * demand).sum(axis=1)
+        no = barred[int(market is sides.ps)] & (demand[0] > 0)
         ways = product(range(tasks + 1), repeat=len(free))
-        fine = (n for n in ways if sum(n) == tasks and (np.outer(n, demand) <= free).all())
+        fine = (
+            n
+            for n in ways
+            if sum(n) == tasks and not np.array(n)[no].any() and (np.outer(n, demand) <= free).all()
+        )
         return min((float(np.dot(n, price)) for n in fine), default=np.inf)
 
     costs = {0: 0.0}
@@ -143,17 +152,18 @@ def all_costs(job: SlotJob, sides: Sides, slot: int) -> dict[int, float]:
     return costs
 
 
-def all_payoffs(job: SlotJob, sides: Sides) -> Iterator[float]:
+def all_payoffs(job: SlotJob, sides: Sides, barred: BoolArray) -> Iterator[float]:
     """Of every number of workers in every slot that is enough."""
-    slots = [list(all_costs(job, sides, t).items()) for t in range(job.arrival, len(sides.ps.load))]
+    slots = [list(all_costs(job, sides, t, barred).items()) for t in range(job.arrival, len(sides.ps.load))]
     for choice in product(*slots):
         if sum(n for n, _ in choice) >= job.samples:
             end = max(slot for slot, (n, _) in enumerate(choice) if n)
             yield float(job.utility[end]) - sum(cost for _, cost in choice)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_the_exact_search_finds_the_best_of_all_schedules(seed: int) -> None:
+@pytest.mark.parametrize("typed", [False, True])
+@pytest.mark.parametrize("seed", range(instances(300, 40)))
+def test_the_exact_search_finds_the_best_of_all_schedules(seed: int, typed: bool) -> None:
     # k = 1: a chunk-epoch is a worker-slot, so whole chunk-epochs leave nothing out.
     draw = np.random.default_rng(seed)
     slots, arrival = 3, int(draw.integers(0, 2))
@@ -174,8 +184,9 @@ def test_the_exact_search_finds_the_best_of_all_schedules(seed: int) -> None:
         load = np.minimum(draw.integers(0, 4, (slots, 2, 2)), cluster.capacity)
         constants = Constants(0.1, floats(3, 5))
         markets.append(Market(cluster, constants, load, constants.prices(load, cluster.capacity)))
-    sides = Sides(*markets)
-    best = max(all_payoffs(job, sides), default=-np.inf)
+    barred = draw.random((2, 2)) < (0.4 if typed else 0.0)
+    best = max(all_payoffs(job, Sides(*markets), barred), default=-np.inf)
+    sides = Sides(*map(offered_beside, markets, barred))
     outcome = best_schedule(job, sides, int(job.samples))
     if np.isinf(best):
         assert isinstance(outcome, Infeasible)

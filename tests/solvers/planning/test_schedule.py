@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.model.streams import Streams
+from ray_sim.model.units import BoolArray
 from ray_sim.solvers.planning.market import Constants, Market
 from ray_sim.solvers.planning.rounding_factor import TaskRounding
 from ray_sim.solvers.planning.schedule import (
@@ -27,7 +28,7 @@ from tests.command_line import python
 from tests.proofs import instances
 from tests.solvers.planning.exact import best_payoff, is_enough, least_costs
 from tests.solvers.planning.plain import plain_search
-from tests.solvers.planning.small import EXAMPLE_A, drawn_job, floats, ints, servers
+from tests.solvers.planning.small import EXAMPLE_A, drawn_job, floats, ints, offered_beside, servers
 
 COARSE = Planning(quanta=6, rounding=TaskRounding(tries=4))
 
@@ -51,11 +52,26 @@ def drawn(seed: int, n_servers: int = 2) -> tuple[SlotJob, Market]:
     return drawn_job(draw, 5, slots, resources), market
 
 
-def check_against_the_plain_method(seed: int) -> None:
-    job, market = drawn(seed, n_servers=3)
+def drawn_typed(seed: int, n_servers: int = 2) -> tuple[SlotJob, Market, BoolArray]:
+    """A job that may not take the first resource of some servers, and half-empty servers.
+
+    Its workers take that resource, its parameter servers seldom.
+    """
+    draw = np.random.default_rng(seed)
+    slots = int(draw.integers(1, 4))
+    market = drawn_market(draw, slots, n_servers, 2)
+    market.load[:] //= 2
+    market.price[:] = market.constants.prices(market.load, market.cluster.capacity)
+    job = drawn_job(draw, 5, slots, 2)
+    worker, ps = int(draw.integers(1, 3)), int(draw.choice([0, 0, 0, 1]))
+    barred = draw.permutation(np.arange(n_servers) < draw.integers(1, n_servers))
+    return replace(job, worker_demand=ints(worker, 0), ps_demand=ints(ps, 1)), market, barred
+
+
+def check_against_the_plain_method(job: SlotJob, market: Market, barred: BoolArray, seed: int) -> None:
     streams = Streams(seed)
-    outcome = best_schedule(job, market, COARSE, streams)
-    plain = plain_search(job, market, COARSE, streams)
+    outcome = best_schedule(job, offered_beside(market, barred), COARSE, streams)
+    plain = plain_search(job, market, COARSE, streams, barred)
     if plain is None:
         assert isinstance(outcome, Infeasible) or (isinstance(outcome, NotWorthIt) and outcome.by_bound)
         return
@@ -80,7 +96,14 @@ def check_against_the_plain_method(seed: int) -> None:
 @given(seed=st.integers(0, 2**32))
 def test_shortcuts_change_nothing(seed: int) -> None:
     """Shared states, one table, quanta that one server does as cheaply, early ends and instant rejections."""
-    check_against_the_plain_method(seed)
+    job, market = drawn(seed, n_servers=3)
+    nowhere = np.zeros(len(market.cluster.capacity), np.bool_)
+    check_against_the_plain_method(job, market, nowhere, seed)
+
+
+@pytest.mark.parametrize("seed", range(instances(300)))
+def test_nor_where_a_job_may_not_take_the_gpus_of_some_servers(seed: int) -> None:
+    check_against_the_plain_method(*drawn_typed(seed, n_servers=3), seed)
 
 
 def check_a_schedule(job: SlotJob, market: Market, outcome: Schedule) -> None:
@@ -105,15 +128,16 @@ def check_a_schedule(job: SlotJob, market: Market, outcome: Schedule) -> None:
     assert outcome.payoff > 0
 
 
-def check_against_enumeration(seed: int) -> None:
-    job, market = drawn(seed)
+def check_against_enumeration(job: SlotJob, market: Market, barred: BoolArray, seed: int) -> None:
     free = market.cluster.capacity - market.load
-    costs = least_costs(job, free, market.price, market.cluster.quanta_per_unit)
+    costs = least_costs(job, free, market.price, market.cluster.quanta_per_unit, barred)
     planning = replace(COARSE, round="last" if seed % 3 == 0 else "each")
-    outcome = best_schedule(job, market, planning, Streams(seed))
+    offered = offered_beside(market, barred)
+    outcome = best_schedule(job, offered, planning, Streams(seed))
     payoff = float((job.utility - costs).max())
     if isinstance(outcome, Schedule):
         check_a_schedule(job, market, outcome)
+        assert not (barred[outcome.plan.server] & (outcome.plan.quanta(job)[:, 0] > 0)).any()
         assert outcome.payoff <= payoff + 1e-9
     elif isinstance(outcome, NotWorthIt) and outcome.by_bound:
         assert payoff <= 1e-9
@@ -122,7 +146,7 @@ def check_against_enumeration(seed: int) -> None:
         assert payoff == -np.inf
     if job.can_end:
         quanta = WorkParts.of(job, 6)
-        bounds = SlotCosts.of(job, market, quanta, TaskRounding(), Streams(0)).bounds()
+        bounds = SlotCosts.of(job, offered, quanta, TaskRounding(), Streams(0)).bounds()
         assert (bounds <= costs * (1 + 1e-9) + 1e-12).all()
         assert (np.diff(bounds[np.isfinite(bounds)]) <= 1e-12).all()
 
@@ -130,7 +154,13 @@ def check_against_enumeration(seed: int) -> None:
 @settings(max_examples=instances(3000), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_schedules_are_feasible_and_bounds_are_bounds(seed: int) -> None:
-    check_against_enumeration(seed)
+    job, market = drawn(seed)
+    check_against_enumeration(job, market, np.zeros(len(market.cluster.capacity), np.bool_), seed)
+
+
+@pytest.mark.parametrize("seed", range(instances(300)))
+def test_so_are_those_of_a_job_that_may_not_take_the_gpus_of_some_servers(seed: int) -> None:
+    check_against_enumeration(*drawn_typed(seed), seed)
 
 
 def market_a(slots: int, n_servers: int = 1) -> Market:

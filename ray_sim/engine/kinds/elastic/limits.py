@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.certificates.utility import certify_utility, with_optimum
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
-from ray_sim.engine.kinds.pools import LeastUse, family_limits, pooled_limits
+from ray_sim.engine.kinds.pools import LeastUse, families_by_pool, family_limits, pooled_limits
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, problems_text
 from ray_sim.model.result import UtilityCertificate
@@ -112,7 +113,17 @@ def world_optimum(world: World, limits: SearchLimits, counted: BoolArray | None 
     RunFailedError : the solver failed
     """
     jobs = [job for job in slot_jobs(world) if counted is None or counted[job.number]]
-    return utility_optimum(jobs, world.arrays.capacity, limits)
+    return utility_optimum(jobs, world.arrays.capacity, limits, _offered(world, jobs))
+
+
+def _offered(world: World, jobs: Sequence[SlotJob]) -> IntArray:
+    """(n, S, R) quanta of empty servers that each job may take: no GPUs of types that it does not accept."""
+    capacity = world.arrays.capacity
+    offered = np.empty((len(jobs), *capacity.shape), dtype=np.int64)
+    for families in families_by_pool(world, np.array([job.number for job in jobs], dtype=np.int64)):
+        for family in families:
+            offered[family.jobs] = np.where(family.may.T, capacity, 0)
+    return offered
 
 
 def whole_slots(world: World) -> int:

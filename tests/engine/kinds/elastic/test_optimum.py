@@ -11,6 +11,7 @@ import pytest
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.chunked.jobs import CHUNKED
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
+from ray_sim.engine.kinds.elastic.limits import world_optimum
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError
@@ -18,8 +19,11 @@ from ray_sim.model.metrics import Trim
 from ray_sim.model.result import Summary, UtilityCertificate
 from ray_sim.policies.registry import create_policy, policy_classes
 from ray_sim.reports.tables import RunRow, run_table, summary_rows
+from ray_sim.solvers.utility_optimum import SearchLimits
 from tests.best_utility import SLOT_S, SLOTS, best_utility, slot_jobs, tiny_world
 from tests.policies.utility_worlds import example_1_a, pd_ors_job, utility_world, worth
+from tests.proofs import instances
+from tests.worlds import confined
 
 ROUNDED = 1e-9
 SOLVER = 1e-6
@@ -55,6 +59,28 @@ def test_example_1_a_earns_8_of_13() -> None:
     assert found.optimum_ratio == pytest.approx(1.625)
     assert found.optimum_proven is True
     assert found.optimum_bound == pytest.approx(13, rel=SOLVER)
+
+
+def test_it_keeps_to_the_gpu_types_that_jobs_accept() -> None:
+    # Two servers, one slot, a server a job. A and B, worth 5 and 9, accept V100 only, C, worth 2, any.
+    utilities = [worth(5, 4), worth(9, 3), worth(2, 1)]
+    world = utility_world([0.0] * 3, [pd_ors_job()] * 3, utilities, [6, 6], 1, params=NODES)
+    assert certificate(summary_of(world)).optimum == pytest.approx(5 + 9)
+    found = certificate(summary_of(confined(world, ("T4", "V100"), ("V100", "V100", None))))
+    assert found.optimum == pytest.approx(9 + 2)
+    assert found.bound >= 9 + 2
+
+
+@pytest.mark.parametrize("seed", range(instances(300)))
+def test_with_gpu_types_it_is_what_trying_everything_finds(seed: int) -> None:
+    draw, tiny = np.random.default_rng(seed), tiny_world(seed)
+    lists = draw.choice(["x", "y", "x|y", ""], len(tiny.table)).tolist()
+    world = confined(tiny, ("x", "y")[: len(tiny.cluster)], [each or None for each in lists])
+    barred = np.array([[bool(on) and kind not in on for kind in world.cluster.gpu_type] for on in lists])
+    best = best_utility(slot_jobs(world), world.arrays.capacity, barred)
+    found = world_optimum(world, SearchLimits())
+    assert found.proven
+    assert found.utility == pytest.approx(best, rel=SOLVER, abs=SOLVER)
 
 
 def test_it_leaves_the_rest_of_the_certificate_as_it_is() -> None:
