@@ -64,7 +64,8 @@ class ChunkedOutcome(KindOutcome):
         """(J,) time in which workers trained its chunks, one GPU each; None where no job is stopped."""
         if not world.faulty and world.preemption == KEEP_ALL:
             return None
-        at = np.flatnonzero((record.role == CHUNK) & np.isin(record.kind, (START, STOP, FINISH)))
+        role, kind = (each[: int(record.size[0])] for each in (record.role, record.kind))
+        at = np.flatnonzero((role == CHUNK) & np.isin(kind, (START, STOP, FINISH)))
         until_end_us = world.end_us(self.now_us) - record.time[at]
         sign = np.where(record.kind[at] == START, 1, -1)
         gpu_us = np.zeros(len(held_us), dtype=np.int64)
