@@ -160,7 +160,7 @@ def due_us_of(world: World) -> list[int]:
 
 
 class Script(ChunkedPolicy):
-    """Dispatches and gives keys at the seconds written; active jobs get parameter servers if it ``serves``.
+    """Dispatches, gives keys and suspends at the seconds written; it gives active jobs parameter servers.
 
     A chunk whose server is not there goes to the first worker that is, or waits for one; so does a chunk
     that was lost, whose own worker comes first.
@@ -174,9 +174,11 @@ class Script(ChunkedPolicy):
         script: Mapping[float, Sequence[Row]],
         *,
         keys: Mapping[float, Sequence[tuple[int, int]]] | None = None,
+        suspends: Mapping[float, Sequence[int]] | None = None,
         overtake: bool = True,
         serves: bool = True,
     ) -> None:
+        self._suspends = tuple((round(at * 1e6), tuple(jobs)) for at, jobs in (suspends or {}).items())
         self._keys = tuple((round(at * 1e6), tuple(rows)) for at, rows in sorted((keys or {}).items()))
         self._script = tuple((round(time_s * 1e6), tuple(rows)) for time_s, rows in sorted(script.items()))
         self._overtake, self._serves = overtake, serves
@@ -188,8 +190,12 @@ class Script(ChunkedPolicy):
 
     def decide(self, view: ChunkedView) -> ChunkedDecision:
         dispatch = self._dispatch(view) if len(view.returned) or self._anything_new(view) else None
-        later = [at for at, _ in (*self._script, *self._keys) if at > view.now_us]
+        written = (*self._script, *self._keys, *self._suspends)
+        later = [at for at, _ in written if at > view.now_us]
         placements = first_idle_ps(view, self._cloud) if self._serves else {}
+        if view.reviewed:
+            suspended = {job for at, jobs in self._suspends if at == view.now_us for job in jobs}
+            placements |= {job: [] for job in suspended & set(view.running.tolist())}
         return ChunkedDecision.of(
             placements, dispatch=dispatch, keys=self._new_keys(view), review_us=min(later, default=NEVER_US)
         )
@@ -209,7 +215,8 @@ class Script(ChunkedPolicy):
         self._told = view.now_us
         there = np.flatnonzero(view.available[self._server]).tolist()
         due = [row for at, rows in self._script if at <= view.now_us for row in rows]
-        open_jobs = np.array(sorted({row[0] for row in due}), dtype=np.int64)
+        there_now = {*view.waiting.tolist(), *view.running.tolist()}
+        open_jobs = np.array(sorted({row[0] for row in due} & there_now), dtype=np.int64)
         to_send = {(job, unit) for job, unit in np.transpose(view.undispatched(open_jobs)).tolist()}
         chosen = [
             (job, unit, worker if worker in there else there[0], key)

@@ -17,7 +17,7 @@ from ray_sim.engine.decision import NO_JOBS
 from ray_sim.engine.injectors import Ends, Injector, RandomFailures, TraceAttempts
 from ray_sim.engine.states import State, all_within, joined, section
 from ray_sim.kernels.core.arrays import FAILED, FUTURE, KEEP_ALL, KEEP_CHECKPOINT, KILLED, RUNNING, WAITING
-from ray_sim.kernels.core.hazards import Hazard, next_failure
+from ray_sim.kernels.core.hazards import Hazard, look_at, next_failure
 from ray_sim.kernels.core.progress import executed_of
 from ray_sim.kernels.handle import handle
 from ray_sim.model.job import AttemptLog
@@ -177,8 +177,8 @@ class RandomFailuresRun(InjectorRun):
     The hazard is booked where the number of GPUs changes; in between, the instant is a closed form.
     """
 
-    def __init__(self, core: RunCore, streams: Streams, injector: RandomFailures) -> None:
-        self._streams, self._shape = streams, injector.shape
+    def __init__(self, core: RunCore, kind: KindRun, streams: Streams, injector: RandomFailures) -> None:
+        self._kind, self._streams, self._shape = kind, streams, injector.shape
         self._scale_us = injector.gpu_h * 3600 * US_PER_S / math.gamma(1 + 1 / injector.shape)
         self._entity = text_entities(core.world.table.job_id)
         jobs = len(self._entity)
@@ -199,14 +199,28 @@ class RandomFailuresRun(InjectorRun):
 
     def next_us(self, now_us: int) -> int:
         """The next instant at which it acts, if nothing else happens until then."""
-        core = self._core
-        first = next_failure(now_us, core.books, self._handle, core.placed_anew, self._scale_us, self._shape)
-        self._next = max(first, now_us)
+        core, running = self._core, self._core.running
+        changed = running[core.placed_anew[running]]
+        if len(changed):
+            core.placed_anew[changed] = False
+            gpus = self._kind.gpus(changed)
+            look_at(now_us, core.books, self._handle, changed, gpus, self._scale_us, self._shape)
+        first = next_failure(core.books, self._handle, running)
+        self._next = max(-(-first // self._kind.stop_grid_us) * self._kind.stop_grid_us, now_us)
         return self._next
+
+    def _candidates(self) -> IntArray:
+        """Running jobs, and those that were due within the slot that ends now, and have just come to rest."""
+        running, ledger = super()._candidates(), self._core.ledger
+        if self._kind.stop_grid_us == 1:
+            return running
+        late = (ledger.status == WAITING) & (self._hazard.due <= ledger.ran)
+        return np.append(running, np.flatnonzero(late))
 
     def _due_us(self, now_us: int, jobs: IntArray) -> IntArray:
         ledger, due = self._core.ledger, self._hazard.due[jobs]
-        return np.where(due < NEVER_US, ledger.anchor[jobs] + due - ledger.ran[jobs], NEVER_US)
+        at = np.where(due < NEVER_US, ledger.anchor[jobs] + due - ledger.ran[jobs], NEVER_US)
+        return -(-at // self._kind.stop_grid_us) * self._kind.stop_grid_us
 
     def _faults(self, now_us: int, jobs: IntArray) -> Faults:
         return Faults(jobs, ["failure"] * len(jobs), tried=True)
@@ -217,7 +231,7 @@ class FaultRun:
 
     def __init__(self, core: RunCore, kind: KindRun, streams: Streams) -> None:
         self._core, self._kind = core, kind
-        self._runs = {each.name: _run_of(each, core, streams) for each in core.world.injectors}
+        self._runs = {each.name: _run_of(each, core, kind, streams) for each in core.world.injectors}
 
     def next_us(self, now_us: int) -> int:
         """The next instant at which an injector acts."""
@@ -245,7 +259,7 @@ class FaultRun:
         if not len(jobs):
             return
         assert faults.end is not None
-        stopped = faults.of(core.ledger.status[jobs] == RUNNING)
+        stopped = faults if faults.tried else faults.of(core.ledger.status[jobs] == RUNNING)
         self._kind.end(now_us, jobs)
         core.reasons |= dict(zip(jobs.tolist(), faults.reason, strict=True))
         core.ledger.status[jobs] = faults.end
@@ -273,11 +287,11 @@ class FaultRun:
             run.restore(section(state, name))
 
 
-def _run_of(injector: Injector, core: RunCore, streams: Streams) -> InjectorRun:
+def _run_of(injector: Injector, core: RunCore, kind: KindRun, streams: Streams) -> InjectorRun:
     match injector:
         case Ends():
             return EndsRun(core, injector)
         case TraceAttempts():
             return TraceAttemptsRun(core, injector.log)
         case RandomFailures():
-            return RandomFailuresRun(core, streams, injector)
+            return RandomFailuresRun(core, kind, streams, injector)

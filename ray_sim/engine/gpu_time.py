@@ -56,6 +56,8 @@ def wasted_gpu_s(outcome: Outcome, gpu_us: FloatArray | None, run_us: IntArray) 
     ledger = outcome.ledger
     if gpu_us is None:
         return pl.Series([None], dtype=pl.Float64()).new_from_index(0, len(run_us))
+    if outcome.kind.lost_by_worker:
+        return pl.Series(us_to_seconds(np.where(ledger.status == FAILED, gpu_us, _lost_us(outcome))))
     idle_us = run_us - outcome.kind.ran_us() + _lost_us(outcome)
     idle_us = np.where(ledger.status == FAILED, run_us, idle_us)
     share = np.divide(idle_us, run_us, out=np.zeros(len(run_us)), where=run_us > 0)
@@ -74,6 +76,8 @@ def wasted_gpu_h(jobs: pl.DataFrame, outcome: Outcome, counted: BoolArray | None
         return None
     wasted, run_s = jobs["wasted_gpu_s"].to_numpy(writable=True), jobs["run_s"].to_numpy()
     gpus = np.divide(jobs["gpu_s"].to_numpy(), run_s, out=np.zeros(len(run_s)), where=run_s > 0)
+    if outcome.kind.lost_by_worker:
+        gpus[:] = 1.0
     chosen = np.ones(len(run_s), dtype=np.bool_) if counted is None else counted
     failed, by_reason = outcome.ledger.status == FAILED, dict[str, float]()
     for job in np.flatnonzero(failed & chosen).tolist():

@@ -123,5 +123,6 @@ def _log_problems(table: JobTable, log: AttemptLog) -> Iterator[str]:
 def fault_warnings(world: World) -> Iterator[str]:
     """Warnings of a run whose random failures cost no progress."""
     draws = any(isinstance(each, RandomFailures) for each in world.injectors)
-    if draws and world.retries and world.checkpoint_us == 0:
+    heeded = "checkpoint_s" not in world.kind.unheeded
+    if draws and world.retries and world.checkpoint_us == 0 and heeded:
         yield "checkpoint_s is 0, so that random failures cost no progress; give the time between checkpoints"

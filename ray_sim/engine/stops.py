@@ -1,7 +1,7 @@
 """Stops: ends of a job's holding before its completion.
 
 The policy, lost servers and faults (`ray_sim.engine.faults`) stop jobs; the `StopLog` of a run lists all
-stops but those of chunked jobs.
+stops. A lost server stops no chunked job, which only loses the chunks that were there.
 """
 
 from __future__ import annotations

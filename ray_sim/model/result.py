@@ -59,11 +59,12 @@ JOB_SCHEMA: dict[str, pl.DataType] = {
 Times are seconds in the workload's own time. `start_s` is the first start. `queue_s` is the total time
 between submission and end without resources, `run_s` the total time with resources, restart pauses
 included, so jct_s = queue_s + run_s for a completed job. A time is null if its event never happened.
-`interruptions` counts how often a job lost a server, `lost_s` is the progress lost with servers;
-`preemptions` counts suspensions by the scheduler. `attempts` counts those begun, `preempted` the stops of
-others to make room for this job. `gpu_s` is GPU time held, null for chunked jobs; `wasted_gpu_s` is the part
-of it that went into pauses and lost progress, all of it for a job that failed. `rho` is the finish-time
-fairness of a completed job, see `ray_sim.model.metrics.finish_time_fairness`.
+`interruptions` counts how often a job lost a server, `lost_s` is the progress lost with servers and at stops,
+of chunked jobs summed over workers; `preemptions` counts suspensions by the scheduler. `attempts` counts
+those begun, `preempted` the stops of others to make room for this job. `gpu_s` is GPU time held, of chunked
+jobs the time of workers in training, null where nothing stops them; `wasted_gpu_s` is the part of it that
+went into pauses and lost progress, all of it for a job that failed. `rho` is the finish-time fairness
+of a completed job, see `ray_sim.model.metrics.finish_time_fairness`.
 """
 
 STOP_SCHEMA: dict[str, pl.DataType] = {
@@ -121,7 +122,8 @@ have a server and no job; `lose` is a job that returns to waiting because it los
 For a chunked job, `start`, `stop` and `finish` with the role chunk mark the time in which a chunk makes
 progress on a server; `count` is its number. With the role ps, `start`, `move` and `stop` name the server on
 which the job holds a parameter server, until it finishes or is evicted. `lose` with these roles is a chunk
-(after its `stop`, if it was making progress) or a parameter server that was lost with its server.
+(after its `stop`, if it was making progress) or a parameter server that was lost with its server, or a chunk
+of a job that was stopped.
 """
 
 

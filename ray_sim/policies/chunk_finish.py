@@ -139,7 +139,7 @@ class ChunkLas(ReorderedQueues):
     """Least attained service: order by the worker time of training that all chunks of the job have had.
 
     The order uses no length, the dispatch does: each chunk goes where it would finish earliest behind all
-    others. A chunk that was lost with its server counts from 0 again.
+    others. A chunk that is lost counts from 0 again.
 
     Source: Nuyens and Wierman, The Foreground-Background Queue: A Survey, Performance Evaluation 65, 2008,
     for one server; Gu et al., Tiresias, NSDI 2019, for jobs of several GPUs.

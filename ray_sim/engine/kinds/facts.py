@@ -36,6 +36,10 @@ class KindLabel(Protocol):
     def faults(self) -> frozenset[str]:
         """What injectors may do to its jobs."""
 
+    @property
+    def unheeded(self) -> Mapping[str, str]:
+        """World parameters without effect on them, and why."""
+
     def alone_us(self, world: World) -> IntArray | None:
         """Run time of each job alone, for its fairness."""
 

@@ -24,6 +24,7 @@ from ray_sim.engine.view import View
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import KEEP_ALL, RUNNING, Changes, Ledger, Outages, Recorder
 from ray_sim.kernels.core.devices import GPU
+from ray_sim.kernels.core.hazards import held_gpus
 from ray_sim.kernels.core.job_transitions import commit_placements, evict, finish_due, rate_jobs, stop_jobs
 from ray_sim.kernels.core.outages import lose_server, regain_server
 from ray_sim.kernels.core.progress import set_back
@@ -40,6 +41,8 @@ class KindOutcome:
     ledger: Ledger
     now_us: int
     """The last instant."""
+    lost_by_worker: ClassVar[bool] = False
+    """Whether lost progress is summed over workers, of one GPU each; else it is time of the whole job."""
 
     def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> KindFigures:
         """Figures of the summary, over the counted jobs: (J,), all where None."""
@@ -163,6 +166,17 @@ class KindRun:
         self._rate_others(now_us, self._disturbed_by(jobs))
         core.take_back(jobs)
         return lost
+
+    @property
+    def stop_grid_us(self) -> int:
+        """Random failures act at multiples of this."""
+        return 1
+
+    def gpus(self, jobs: IntArray) -> IntArray:
+        """(n,) milli-GPU on which running jobs make progress now."""
+        gpus = np.empty(len(jobs), dtype=np.int64)
+        held_gpus(self._core.books, jobs, gpus)
+        return gpus
 
     def tell_faults(self, jobs: IntArray) -> None:
         """Tell the policy of jobs, sorted, that faults have ended."""

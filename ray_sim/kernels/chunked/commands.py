@@ -119,15 +119,16 @@ def _drop(q: Queues, row: int, now: int) -> None:
 
 
 @kernel
-def drop_rows(q: Queues, now: int, gone: Bool, ended: Bool) -> None:
-    """Remove rows on workers that are ``gone``, (W,), as LOST, and rows of ``ended`` jobs, (J,).
+def drop_rows(q: Queues, now: int, gone: Bool, stopped: Bool, ended: Bool) -> None:
+    """Remove rows on workers that are ``gone``, (W,), and of ``stopped`` jobs, (J,), as LOST.
 
-    O(rows log n). Call `advance` at the same instant afterwards.
+    Rows of ``ended`` jobs, (J,), leave too. O(rows log n). Call `advance` at the same instant afterwards.
     """
     for row in range(q.size[ROWS]):
-        if q.phase[row] != DONE and (gone[q.worker[row]] or ended[q.job[row]]):
+        lost = gone[q.worker[row]] or stopped[q.job[row]]
+        if q.phase[row] != DONE and (lost or ended[q.job[row]]):
             _drop(q, row, now)
-            if gone[q.worker[row]]:
+            if lost:
                 report(q, LOST, row)
 
 

@@ -36,7 +36,8 @@ EVENT_WORKER, EVENT_LEFT = range(EVENT_UNIT + 1, EVENT_COLUMNS)
 # Kinds of event: the first column of `Queues.event`.
 SERVE, RUN, PAUSE, PREEMPT, DISPLACE, COMPLETE, LOST = range(7)
 """SERVE: gets the worker. RUN, PAUSE: begins, stops making progress there. PREEMPT, DISPLACE: loses the
-worker to another chunk, while it made progress, or not. COMPLETE: is done. LOST: its server went."""
+worker to another chunk, while it made progress, or not. COMPLETE: is done. LOST: its server went, or its job
+was stopped."""
 
 
 class ChunkRows(NamedTuple):

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.kernels.compile import kernel, outlined
-from ray_sim.kernels.core.arrays import F64, I64, NEVER, Books, Bool
+from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.core.arrays import F64, I64, NEVER, Books
 from ray_sim.kernels.core.devices import DEVICE, GPU
 from ray_sim.kernels.core.progress import executed
 
@@ -31,49 +31,50 @@ class Hazard(NamedTuple):
 
 
 @kernel
-def _gpus_of(books: Books, job: int) -> int:
-    """Milli-GPU that a job holds."""
-    pool, held = books.pool, 0
-    row = pool.head[job]
-    while row >= 0:
-        held += pool.row_count[row] * books.arrays.demand[job, pool.row_role[row], GPU]
-        row = pool.row_next[row]
-    return held
-
-
-@outlined
-def _look_at(now: int, books: Books, hazard: Hazard, job: int, scale_us: float, shape: float) -> None:
-    """Where the number of GPUs has changed, book the hazard so far and find when the job fails."""
-    gpus, before = _gpus_of(books, job), hazard.gpus[job]
-    if gpus == before:
-        return
-    progress = executed(books.ledger, job, now) - hazard.begin[job]
-    at = (progress / scale_us) ** shape
-    hazard.booked[job] += before / DEVICE * (at - (hazard.until[job] / scale_us) ** shape)
-    hazard.gpus[job], hazard.until[job] = gpus, progress
-    left = max(hazard.chance[job] - hazard.booked[job], 0.0)
-    hazard.due[job] = NEVER
-    if gpus > 0:
-        fails = np.ceil(scale_us * (at + left / (gpus / DEVICE)) ** (1 / shape))
-        if fails < _LONGEST:
-            hazard.due[job] = hazard.begin[job] + max(int(fails), 1)
+def held_gpus(books: Books, jobs: I64, gpus: I64) -> None:
+    """Set ``gpus``, (n,), to the milli-GPU that each of ``jobs`` holds."""
+    pool = books.pool
+    for i in range(len(jobs)):
+        gpus[i] = 0
+        row = pool.head[jobs[i]]
+        while row >= 0:
+            gpus[i] += pool.row_count[row] * books.arrays.demand[jobs[i], pool.row_role[row], GPU]
+            row = pool.row_next[row]
 
 
 @kernel
-def next_failure(now: int, books: Books, hazard: Hazard, changed: Bool, scale_us: float, shape: float) -> int:
-    """Return the first instant at which a running job fails, NEVER if none does; O(running jobs).
+def look_at(
+    now: int, books: Books, hazard: Hazard, jobs: I64, gpus: I64, scale_us: float, shape: float
+) -> None:
+    """Where the number of GPUs has changed, book the hazard so far and find when the running jobs fail.
 
     Parameters
     ----------
-    changed : (J,) jobs whose GPUs may have changed; set to False for running jobs
+    gpus : (n,) milli-GPU on which ``jobs`` make progress now
     scale_us : L
     shape : k
     """
-    ledger, calendar, first = books.ledger, books.calendar, NEVER
-    for job in calendar.heap[: calendar.size[0]]:
-        if changed[job]:
-            changed[job] = False
-            _look_at(now, books, hazard, job, scale_us, shape)
+    for i in range(len(jobs)):
+        job, before = jobs[i], hazard.gpus[jobs[i]]
+        if gpus[i] == before:
+            continue
+        progress = executed(books.ledger, job, now) - hazard.begin[job]
+        at = (progress / scale_us) ** shape
+        hazard.booked[job] += before / DEVICE * (at - (hazard.until[job] / scale_us) ** shape)
+        hazard.gpus[job], hazard.until[job] = gpus[i], progress
+        left = max(hazard.chance[job] - hazard.booked[job], 0.0)
+        hazard.due[job] = NEVER
+        if gpus[i] > 0:
+            fails = np.ceil(scale_us * (at + left / (gpus[i] / DEVICE)) ** (1 / shape))
+            if fails < _LONGEST:
+                hazard.due[job] = hazard.begin[job] + max(int(fails), 1)
+
+
+@kernel
+def next_failure(books: Books, hazard: Hazard, running: I64) -> int:
+    """Return the first instant at which one of the ``running`` jobs fails, NEVER if none does; O(n)."""
+    ledger, first = books.ledger, NEVER
+    for job in running:
         if hazard.due[job] < NEVER:
             first = min(first, ledger.anchor[job] + hazard.due[job] - ledger.ran[job])
     return first

@@ -36,7 +36,7 @@ PREEMPT = Parameter(
 
 
 class ChunkPolicy(ChunkedPolicy):
-    """Dispatch the chunks of a job in the slot of its arrival, and chunks that were lost with their server.
+    """Dispatch the chunks of a job in the slot of its arrival, and chunks that were lost.
 
     Chunks wait if no available server may train them. An active job keeps its parameter server; an active job
     without one takes an idle one, in job order, in the cloud if all its workers are there, else at an edge.

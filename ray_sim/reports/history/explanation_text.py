@@ -174,7 +174,7 @@ _EVENTS = {
     "finish": "finished",
     "evict": "evicted",
     "level": "to another queue",
-    "lose": "lost its server",
+    "lose": "lost",
 }
 MOST_IN_PAGE = 4
 """Number of waits, and of parts of each, in a page."""

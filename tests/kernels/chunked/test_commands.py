@@ -81,13 +81,16 @@ def test_a_smaller_key_overtakes_and_a_larger_one_makes_way() -> None:
     assert settle(q, 11)[1] == [(COMPLETE, 0), (SERVE, 1), (RUN, 1)]
 
 
-def test_chunks_of_a_lost_worker_are_lost_and_those_of_a_job_that_ended_are_not() -> None:
+def test_chunks_of_a_lost_worker_or_a_stopped_job_are_lost_and_those_of_a_job_that_ended_are_not() -> None:
     q = three_chunks()
-    drop_rows(q, 4, flags(1), flags(3, 0))
+    drop_rows(q, 4, flags(1), flags(3), flags(3, 0))
     assert settle(q, 4) == (14, [(PAUSE, 0), (DISPLACE, 0), (SERVE, 1), (RUN, 1)])
-    drop_rows(q, 6, flags(1, 0), flags(3))
+    drop_rows(q, 6, flags(1, 0), flags(3), flags(3))
     assert settle(q, 6) == (NEVER, [(PAUSE, 1), (DISPLACE, 1), (LOST, 1), (LOST, 2)])
     assert (q.load[0], q.rows[0], q.phase[:3].tolist()) == (0, 0, [DONE] * 3)
+    q = three_chunks()
+    drop_rows(q, 4, flags(1), flags(3, 0), flags(3))
+    assert settle(q, 4) == (14, [(PAUSE, 0), (DISPLACE, 0), (LOST, 0), (SERVE, 1), (RUN, 1)])
 
 
 @settings(max_examples=instances(300))
@@ -108,7 +111,8 @@ def test_queues_stay_consistent_and_resume_as_they_were(seed: int) -> None:
                 chosen = np.flatnonzero(rng.integers(0, 2, jobs))
                 following = set_keys(q, now, chosen, rng.integers(-2, 4, len(chosen)))
             case 4:
-                drop_rows(q, now, flags(3, int(rng.integers(6))), flags(jobs, int(rng.integers(6))))
+                gone, stopped, ended = rng.integers(6, size=3).tolist()
+                drop_rows(q, now, flags(3, gone), flags(jobs, stopped), flags(jobs, ended))
         following, _ = settle(q, now)
         assert_consistent(q, now)
         while following < now + 6:

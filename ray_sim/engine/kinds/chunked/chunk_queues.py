@@ -84,6 +84,11 @@ class ChunkQueues:
         """These jobs have ended: their chunks leave."""
         self._ended = jobs
 
+    def stop(self, jobs: IntArray) -> None:
+        """Drop all chunks of these jobs, which `advance` at this instant, the next call, reports as lost."""
+        self._drop(stopped=jobs)
+        self._following = self._now_us
+
     def come_to(self, now_us: int) -> None:
         """It is ``now_us``, when something may be due, but nothing before."""
         assert self.next_us >= now_us, f"at {now_us} us what happened at {self.next_us} us is not reported"
@@ -100,14 +105,18 @@ class ChunkQueues:
         if self.next_us > now_us:
             return NO_EVENTS
         if len(self._gone) or len(self._ended):
-            drop_rows(
-                self._q, now_us, _among(self._gone, len(self._on_demand)), _among(self._ended, self._n_jobs)
-            )
+            self._drop(self._gone, ended=self._ended)
             self._gone, self._ended = _NOTHING, _NOTHING
         self._following = advance(self._q, now_us)
         events = self._q.event[: self._q.size[EVENTS]].copy()
         self._q.size[EVENTS] = 0
         return events
+
+    def _drop(
+        self, gone: IntArray = _NOTHING, stopped: IntArray = _NOTHING, ended: IntArray = _NOTHING
+    ) -> None:
+        workers, jobs = len(self._on_demand), self._n_jobs
+        drop_rows(self._q, self._now_us, _among(gone, workers), _among(stopped, jobs), _among(ended, jobs))
 
     def loads(self, now_us: int) -> tuple[IntArray, IntArray]:
         """(W,) microseconds of work left on each worker, and (W,) chunks on it that are not done."""

@@ -132,8 +132,8 @@ class ChunkFacts(KindFacts):
 
     @property
     def events_per_instant(self) -> int:
-        """A chunk may start, stop, start again and finish at one instant."""
-        return 4 * int(self.first_chunk[-1])
+        """A chunk may start, stop and start again at one instant, then finish, or stop and be lost."""
+        return 5 * int(self.first_chunk[-1])
 
     @property
     def counted_servers(self) -> BoolArray:

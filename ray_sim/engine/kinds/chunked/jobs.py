@@ -38,17 +38,13 @@ class ChunkedJobs(JobKind):
     heeds = frozenset({"delays"})
     untyped = "workers that train chunks are chosen by load and memory only"
     observations = frozenset({"worker_load"})
-    faults = frozenset({"end"})
+    faults = frozenset({"end", "stop"})
     unheeded = MappingProxyType(
         {
             "overcommit": "workers of chunks have slots of their own",
             "restart_cost_s": "chunks that are preempted pay preemption_cost_s",
-            **dict.fromkeys(
-                ("attempts", "failure_gpu_h", "failure_shape", "retries"),
-                "time on workers of chunks is not told in GPUs, nor in attempts",
-            ),
-            "preemption": "chunks that are preempted pay preemption_cost_s",
-            "checkpoint_s": "a chunk that loses its server begins anew",
+            "attempts": "the attempts of a trace are told in time, chunks are done one by one",
+            "checkpoint_s": "a chunk that is lost begins anew, a completed one stays",
         }
     )
     parameters = (

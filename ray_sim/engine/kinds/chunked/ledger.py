@@ -108,20 +108,23 @@ class ChunkLedger:
         self.hold(now_us, nothing_for(jobs), placements)
         return jobs
 
-    def take_back(self, events: IntArray, without_ps: IntArray, ledger: Ledger) -> IntArray:
-        """Chunks that sites report as lost wait for dispatch again; returns their jobs, sorted.
-
-        A job has lost a server once, however many chunks and whatever parameter server (``without_ps``)
-        it has lost at this instant.
-        """
+    def take_back(self, events: IntArray, ledger: Ledger) -> IntArray:
+        """Chunks that sites report as lost wait for dispatch again; returns their jobs, sorted."""
         lost = events[events[:, EVENT_CODE] == LOST]
         jobs, workers = lost[:, EVENT_JOB], lost[:, EVENT_WORKER]
         units, left_us = lost[:, EVENT_UNIT], lost[:, EVENT_LEFT]
         self.dispatched[self.number(jobs, units)] = False
         work_us = self.facts.chunk_us(jobs, workers, self.jobs.in_cloud[jobs])
         np.add.at(ledger.lost, jobs, work_us - left_us)
-        ledger.interruptions[np.union1d(jobs, without_ps)] += 1
         return np.unique(jobs)
+
+    def undo(self, jobs: IntArray, ledger: Ledger) -> None:
+        """Let jobs, sorted, none of whose chunks is on a worker, do their completed chunks again."""
+        chunks = self.facts.chunks[jobs]
+        self.jobs.left[jobs], self.jobs.undispatched[jobs] = chunks, chunks
+        for job in jobs.tolist():
+            self.dispatched[slice(*self.facts.first_chunk[job : job + 2])] = False
+        ledger.lost[jobs] += self.rounding.undo(jobs)
 
     def carry_out(
         self, now_us: int, decision: Decision, placements: Placements, record: Recorder

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from ray_sim.engine.decision import NO_WAKE, Decision, Wake
+from ray_sim.engine.decision import NO_WAKE, Causes, Decision, Wake
 from ray_sim.engine.kinds.chunked.deadlines import count_misses
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
@@ -22,15 +22,31 @@ from ray_sim.engine.kinds.run import KindOutcome, KindRun
 from ray_sim.engine.placements import nothing_for
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
-from ray_sim.engine.states import State, same
+from ray_sim.engine.states import State, same, within
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
 from ray_sim.kernels.chunked.chunk_ledger import rest
-from ray_sim.kernels.core.arrays import COMPLETED, LOSE, PARAMETER_SERVER, Outages, Recorder
+from ray_sim.kernels.core.arrays import (
+    CHUNK,
+    COMPLETED,
+    EVENT_JOB,
+    FINISH,
+    KEEP_ALL,
+    KEEP_NOTHING,
+    LOSE,
+    PARAMETER_SERVER,
+    RUNNING,
+    START,
+    STOP,
+    Changes,
+    Outages,
+    Recorder,
+)
+from ray_sim.kernels.core.devices import DEVICE
 from ray_sim.kernels.core.record import add_event
 from ray_sim.model.figures import ChunkedFigures, DeadlineMisses
 from ray_sim.model.progress_rule import RigidProgress
-from ray_sim.model.units import US_PER_S, BoolArray, IntArray, us_to_seconds
+from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray, us_to_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +58,19 @@ class ChunkedOutcome(KindOutcome):
     stalled_us: IntArray
     """(J,) time as an active job without a parameter server."""
     rounding: SlotRounding
+    lost_by_worker: ClassVar[bool] = True
 
-    def gpu_us(self, world: World, record: Recorder, held_us: IntArray) -> None:
-        """Worker slots are not told in GPUs."""
+    def gpu_us(self, world: World, record: Recorder, held_us: IntArray) -> FloatArray | None:
+        """(J,) time in which workers trained its chunks, one GPU each; None where no job is stopped."""
+        if not world.faulty and world.preemption == KEEP_ALL:
+            return None
+        role, kind = (each[: int(record.size[0])] for each in (record.role, record.kind))
+        at = np.flatnonzero((role == CHUNK) & np.isin(kind, (START, STOP, FINISH)))
+        until_end_us = world.end_us(self.now_us) - record.time[at]
+        sign = np.where(record.kind[at] == START, 1, -1)
+        gpu_us = np.zeros(len(held_us), dtype=np.int64)
+        np.add.at(gpu_us, record.job[at], sign * until_end_us)
+        return gpu_us.astype(np.float64)
 
     def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> ChunkedFigures:
         """Time without a parameter server, rounding up to whole slots, cost of preemptions."""
@@ -79,8 +105,8 @@ class ChunkedRun(KindRun):
         super().__init__(core, RigidProgress(core.world.arrays.speed))
         self._facts = facts
         self._ledger = ChunkLedger(facts)
-        self._activated = False
-        """Whether faults of this instant have changed which jobs are active."""
+        self._activated_us = NEVER_US
+        """When stops have changed which jobs are active, until the policy is told."""
 
     @property
     def observed(self) -> ChunkedSources:
@@ -104,7 +130,9 @@ class ChunkedRun(KindRun):
         commands = Commands(changes=changes, outages=outages, part=ChunkCommands(ps=without_ps), first=True)
         events = self._core.fleet.collect(now_us, commands)
         changed = self._book(now_us, events)
-        self._core.take_back(self._ledger.take_back(events, jobs, self._core.ledger))
+        returned = self._ledger.take_back(events, self._core.ledger)
+        self._core.ledger.interruptions[np.union1d(returned, jobs)] += 1  # once, whatever was lost
+        self._core.take_back(returned)
         return Wake.ACTIVATION if changed or len(jobs) else NO_WAKE
 
     def _lose_server(self, now_us: int, server: int) -> IntArray:
@@ -114,6 +142,36 @@ class ChunkedRun(KindRun):
         for job in without_ps.tolist():
             add_event(core.recording.current, now_us, LOSE, job, server, PARAMETER_SERVER, 1)
         return without_ps
+
+    @property
+    def stop_grid_us(self) -> int:
+        """In whole slots a failure acts at the end of its slot."""
+        return self._facts.grid_us
+
+    def gpus(self, jobs: IntArray) -> IntArray:
+        """(n,) milli-GPU of jobs: a GPU for each chunk that makes progress now."""
+        return self._ledger.jobs.running[jobs] * DEVICE
+
+    def stop(self, now_us: int, jobs: IntArray, keep: int) -> IntArray:
+        """Take the parameter server and all chunks of jobs, sorted; other jobs get their workers at once.
+
+        Completed chunks stay, except under `KEEP_NOTHING`; progress within a chunk is lost.
+        """
+        core, before = self._core, self._core.ledger.lost[jobs]
+        changes = nothing_for(jobs)
+        self._ledger.hold(now_us, changes, core.placements, core.recording.current)
+        stopped = ChunkCommands(ps=JobValues(jobs, np.zeros_like(jobs)), stopped=jobs)
+        events = core.fleet.collect(now_us, Commands(changes=changes, part=stopped, first=True))
+        self._note_activity(now_us, self._book(now_us, events))
+        self._ledger.take_back(events, core.ledger)
+        if keep == KEEP_NOTHING:
+            self._ledger.undo(jobs, core.ledger)
+        core.take_back(jobs)
+        return core.ledger.lost[jobs] - before
+
+    def _note_activity(self, now_us: int, changed: bool) -> None:
+        if changed:
+            self._activated_us = now_us
 
     def book_reports(self, now_us: int) -> Wake:
         """Book what sites report at an instant at which no server changes."""
@@ -127,6 +185,7 @@ class ChunkedRun(KindRun):
         """Book events of chunks; jobs end with their last one. Returns whether others are active now."""
         core = self._core
         done, changed = self._ledger.book(now_us, events, core.ledger, core.counts, core.recording.current)
+        core.placed_anew[events[:, EVENT_JOB]] = True
         if len(done):
             core.note_endings(done)
             changes = nothing_for(done)
@@ -159,19 +218,35 @@ class ChunkedRun(KindRun):
         known = self._ledger.end(now_us, jobs, self._core.placements)
         if known is not None:
             events = self._core.fleet.collect(now_us, Commands(ended=known, first=True))
-            self._activated |= self._book(now_us, events)
+            self._note_activity(now_us, self._book(now_us, events))
+
+    @property
+    def next_us(self) -> int:
+        """When the policy is told of changed activity: at once."""
+        return self._activated_us
 
     def happen(self, now_us: int) -> Wake:
-        """Tell whether faults of this instant have changed which jobs are active."""
-        activated, self._activated = self._activated, False
+        """Tell whether stops have changed which jobs are active."""
+        activated, self._activated_us = self._activated_us <= now_us, NEVER_US
         return Wake.ACTIVATION if activated else NO_WAKE
 
     def carry_out(self, now_us: int, decision: Decision) -> None:
         """Give and take parameter servers, dispatch chunks, and tell the sites."""
         core = self._core
+        if decision.changes is not None and core.world.preemption != KEEP_ALL:
+            self._suspend(now_us, decision.changes, decision.causes)
         commands = self._ledger.carry_out(now_us, decision, core.placements, core.recording.current)
         if not commands.empty:
             core.fleet.command(now_us, commands)
+
+    def _suspend(self, now_us: int, changes: Changes, causes: Causes | None) -> None:
+        """Stop the jobs that train and whose parameter server the policy takes."""
+        n, core = int(changes.size[0]), self._core
+        jobs = np.sort(changes.job[:n][changes.ptr[1 : n + 1] == changes.ptr[:n]])
+        jobs = jobs[core.ledger.status[jobs] == RUNNING]
+        if len(jobs):
+            lost_us = self.stop(now_us, jobs, core.world.preemption)
+            core.note_preempted(now_us, jobs, causes, lost_us)
 
     def outcome(self, now_us: int, end_us: int) -> ChunkedOutcome:
         """At the end of the run, whose last instant is ``now_us``."""
@@ -187,9 +262,10 @@ class ChunkedRun(KindRun):
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        return self._ledger.state()
+        return {**self._ledger.state(), "activated": np.array([self._activated_us])}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         same("calendar.size", [0], self._core.calendar.size)  # sites have the calendars
         self._ledger.restore(state)
+        self._activated_us = int(within(state, "activated", 0, NEVER_US)[0])

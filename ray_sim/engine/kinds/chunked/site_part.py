@@ -33,6 +33,8 @@ class ChunkCommands:
     """New key of all chunks of a job on workers."""
     ps: JobValues | None = None
     """Whether a job holds a parameter server from now on, anywhere; 0 or 1."""
+    stopped: IntArray | None = None
+    """Jobs that are stopped, sorted: their chunks are lost. Only in commands that are `first`."""
     chunks: ChunkRows | None = None
     """Dispatched chunks. ``ready`` and ``left`` are the end of the upload and the work, in microseconds;
     ``inverse_rate`` is the chunks of the job times the work, which is no key but the weight of increments."""
@@ -40,13 +42,13 @@ class ChunkCommands:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        columns = [*(self.keys or ()), *(self.ps or ()), *(self.chunks or ())]
-        return sum(column.nbytes for column in columns)
+        columns = [*(self.keys or ()), *(self.ps or ()), self.stopped, *(self.chunks or ())]
+        return sum(column.nbytes for column in columns if column is not None)
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to carry out."""
-        return self.keys is None and self.ps is None and self.chunks is None
+        return all(each is None for each in (self.keys, self.ps, self.stopped, self.chunks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +104,14 @@ class ChunkPart(SitePart):
         self._workers = self._workers_there()
 
     def carry_out(self, commands: PartCommands) -> None:
-        """Set keys, then parameter servers, then dispatch chunks."""
+        """Set keys, then parameter servers, then stop jobs, then dispatch chunks."""
         assert isinstance(commands, ChunkCommands)
         if commands.keys is not None:
             self._queues.set_keys(*commands.keys)
         if commands.ps is not None:
             self._queues.set_ps(*commands.ps)
+        if commands.stopped is not None:
+            self._queues.stop(commands.stopped)
         if commands.chunks is not None:
             chunks = commands.chunks
             self._queues.dispatch(chunks._replace(worker=chunks.worker - self._workers.first))
@@ -162,9 +166,13 @@ class ChunkRouting(PartRouting):
             mine = here(self._worker_server[chunks.worker])
             chunks = ChunkRows(*(column[mine] for column in chunks))
             self._trains[site, chunks.job] = True
+        stopped = commands.stopped
+        if stopped is not None:
+            stopped = stopped[self._trains[site, stopped]]
         share = ChunkCommands(
             keys=self._of_trained(site, commands.keys),
             ps=self._of_trained(site, commands.ps),
+            stopped=None if stopped is None or len(stopped) == 0 else stopped,
             chunks=None if chunks is None or len(chunks.job) == 0 else chunks,
         )
         return None if share.empty else share

@@ -33,6 +33,12 @@ class SlotRounding:
         on_grid = self._facts.chunk_us(jobs, workers, in_cloud)
         self._note(jobs, _TRAINING, on_grid, self._exact.chunk_us(jobs, workers, in_cloud))
 
+    def undo(self, jobs: IntArray) -> IntArray:
+        """Completed chunks of jobs count no more; returns the (n,) lengths of those of each job."""
+        trained_us = self.trained_us[jobs]
+        self._us[jobs, :_UPLOADS] = 0
+        return trained_us
+
     def note_dispatched(self, now_us: int, jobs: IntArray, workers: IntArray) -> None:
         """Chunks that are sent off now, (n,) each."""
         ready_us = self._facts.ready_us(now_us, jobs, workers)

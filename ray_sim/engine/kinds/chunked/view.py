@@ -100,7 +100,7 @@ class ChunkWork(NamedTuple):
     left_us: IntArray
     """Time that the chunks on workers still need, with what preemptions cost."""
     trained_us: IntArray
-    """Training done so far; a chunk that was lost with its server counts from 0 again."""
+    """Training done so far; a chunk that was lost counts from 0 again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class ChunkedView(View):
     """View of a policy in a world of chunked jobs.
 
     A job waits while no chunk of it makes progress. After a loss of a server the chunks that were there are
-    `undispatched` again; others may run.
+    `undispatched` again; others may run. After a stop all that are not done are.
     """
 
     _observed: ChunkedSources

@@ -61,7 +61,7 @@ def test_facts_without_effect_are_refused() -> None:
     told = refusal(chunk_columns(JOBS), slot_s=10, restart_cost_s=1)
     assert f"restart_cost_s: chunks that are preempted pay preemption_cost_s; {advice}" in told
     told = refusal(chunk_columns(JOBS), slot_s=10, checkpoint_s=1)
-    assert f"checkpoint_s: a chunk that loses its server begins anew; {advice}" in told
+    assert f"checkpoint_s: a chunk that is lost begins anew, a completed one stays; {advice}" in told
     for facts in ({"slot_fill": "fractional"}, {"preemption_cost_s": 1}, {"deadline_factor": 2}):
         assert f"{next(iter(facts))}: is about" in refusal({}, truth="rigid", **facts)
         assert "set truth=a_online" in refusal({}, truth="rigid", **facts)
