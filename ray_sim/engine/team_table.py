@@ -29,12 +29,12 @@ def team_table(world: World, outcome: Outcome, jobs: pl.DataFrame) -> pl.DataFra
     if not teams:
         return None
     end_us = world.end_us(outcome.now_us)
-    held = holdings_of(world, outcome.record, end_us)
-    waiting = _waiting(world, outcome, held, end_us)
+    spells = None
+    if not outcome.kind.lost_by_worker:  # jobs hold the GPUs of their tasks
+        held = holdings_of(world, outcome.record, end_us)
+        spells = held, _waiting(world, outcome, held, end_us)
     of = teams_of(world.cluster, world.table.vc, world.table.vc_names)
-    rows = [
-        _row(team, of == number, jobs, outcome, (held, waiting), end_us) for number, team in enumerate(teams)
-    ]
+    rows = [_row(team, of == number, jobs, outcome, spells, end_us) for number, team in enumerate(teams)]
     return pl.DataFrame(rows, schema=TEAM_SCHEMA, orient="row")
 
 
@@ -60,23 +60,25 @@ def _row(
     mine: BoolArray,
     all_jobs: pl.DataFrame,
     outcome: Outcome,
-    spells: tuple[Holdings, Holdings],
+    spells: tuple[Holdings, Holdings] | None,
     end_us: int,
 ) -> tuple[object, ...]:
-    jobs, (held, waiting) = all_jobs.filter(mine), (_where(each, mine[each.job]) for each in spells)
+    jobs = all_jobs.filter(mine)
     wait_s, rho = (jobs["start_s"] - jobs["submit_s"]).drop_nulls(), jobs["rho"].drop_nulls()
     in_time = None if team.slo_wait_s is None else int((wait_s <= team.slo_wait_s).sum())
     nominal = [quota.nominal / QUANTA_PER_UNIT["gpu"] for quota in team.quotas if quota.resource == "gpu"]
-    held_h = float((held.gpus * (held.until_us - held.from_us)).sum()) / _US_PER_H
-    quota_h, borrowed_h, unmet_h = (
-        _beside_quota(held, waiting, nominal[0], end_us) if nominal else (None,) * 3
-    )
+    held_h, quota_h, borrowed_h, unmet_h = None, None, None, None
+    if spells is not None:
+        held, waiting = (_where(each, mine[each.job]) for each in spells)
+        held_h = float((held.gpus * (held.until_us - held.from_us)).sum()) / _US_PER_H
+        if nominal:
+            quota_h, borrowed_h, unmet_h = _beside_quota(held, waiting, nominal[0], end_us)
     wasted = wasted_gpu_h(all_jobs, outcome, mine)
     return (
         *(team.name, len(jobs), *(int((jobs["status"] == status).sum()) for status in JobStatus)),
         *(wait_s.mean(), wait_s.median(), wait_s.quantile(0.95, "linear")),
         None if in_time is None or not len(jobs) else in_time / len(jobs),
-        *(held_h, quota_h, held_h / quota_h if quota_h else None, borrowed_h, unmet_h),
+        *(held_h, quota_h, held_h / quota_h if held_h is not None and quota_h else None, borrowed_h, unmet_h),
         *_preemptions(outcome, mine),
         None if wasted is None else sum(wasted.values()),
         None if wasted is None else json.dumps(wasted),

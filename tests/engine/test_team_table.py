@@ -6,10 +6,12 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ray_sim.contract.chunked_worlds import busy_chunks
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.decision import Causes, Decision
 from ray_sim.engine.view import View
@@ -72,6 +74,17 @@ def test_a_team_borrows_and_gives_back() -> None:
     )["vision"]
     assert (lost["wasted_gpu_h"], lost["quota_gpu_h"]) == (16, 60)
     assert json.loads(str(lost["wasted_by_reason"])) == {"shorter": 16}
+
+
+def test_teams_of_chunked_jobs_have_waits_and_no_gpu_hours() -> None:
+    world = busy_chunks()
+    teams = (Team("a", (Quota("gpu", 4 * GPU, None, 4 * GPU),)), Team("b", ()))
+    result = replay(replace(world, cluster=replace(world.cluster, teams=teams)), "a_online")
+    jobs = result.jobs.with_columns(wait_s=pl.col("start_s") - pl.col("submit_s"))
+    for name, row in rows_of(result).items():
+        mine = jobs.filter(pl.col("vc") == name)
+        assert (row["jobs"], row["wait_s_mean"]) == (len(mine), mine["wait_s"].mean())
+        assert {row[each] for each in ("held_gpu_h", "use", "borrowed_gpu_h", "unmet_gpu_h")} == {None}
 
 
 @settings(max_examples=instances(200))
