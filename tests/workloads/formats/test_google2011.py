@@ -106,8 +106,8 @@ def test_a_log_has_the_length_and_the_end_of_each_run(folder: Folder) -> None:
     cut = {"run_time": RunTime.LOG, "censored": Censored.CUT}
     rows = folder.rows("job_id", "attempt_log", "duration_s", **cut)
     assert {row[:2] for row in rows} == {*expected, ("7-99", "90.0")}
-    for _, log, duration_s in rows:
-        assert sum(float(each.split(":")[0]) for each in (log or "0").split()) == duration_s
+    for _, text, duration_s in rows:
+        assert sum(float(each.split(":")[0]) for each in str(text or "0").split()) == duration_s
     with pytest.raises(InvalidInputError, match="attempts are not drawn"):
         folder.convert(run_time=RunTime.LOG, censored=Censored.RESAMPLE)
 
