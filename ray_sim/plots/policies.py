@@ -11,7 +11,16 @@ from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep_results import SweepResults
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.readable import in_seconds, time_unit
-from ray_sim.plots.sources import Results, axes_of, draw_names, name_places, opened, runs_data, summaries
+from ray_sim.plots.sources import (
+    Results,
+    axes_of,
+    draw_names,
+    name_places,
+    opened,
+    runs_data,
+    summaries,
+    thin_ticks,
+)
 from ray_sim.reports.across import axis_lines, axis_of, line_curves
 from ray_sim.reports.box_plots import draw_boxes, policy_patches
 from ray_sim.reports.compare import JCT, no_value
@@ -33,6 +42,7 @@ def cdf(results: Results, ax: Axes | None = None) -> Axes:
     ax = axes_of(ax)
     draw_cdf(ax, data.jct_s)
     draw_names(ax)
+    thin_ticks(ax)
     return ax
 
 
@@ -102,6 +112,7 @@ def across(results: Results, axis: str = "cluster", ax: Axes | None = None, *, m
     draw_names(ax)
     if not scale.numeric:
         name_places(ax, list(map(str, curves.xs)))
+        draw_names(ax)  # again, as names may stand upright now
     return ax
 
 
@@ -113,4 +124,5 @@ def by_size(results: Results, ax: Axes | None = None) -> Axes:
     policies = list(data.jct_s)
     draw_boxes(ax, jct_by_size(data.jobs), policies)
     draw_names(ax, policy_patches(policies))
+    thin_ticks(ax)
     return ax

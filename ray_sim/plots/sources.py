@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -21,7 +21,7 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult, Summary
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.page import timeline_to_end
-from ray_sim.reports.plots import LEGEND, completed_jct_s, literal_text
+from ray_sim.reports.plots import LEGEND, completed_jct_s, is_narrow, literal_text
 from ray_sim.reports.sweep_report import PLACE_COLUMNS, PlaceData
 from ray_sim.reports.tables import Place, place_title
 
@@ -44,6 +44,9 @@ Results = (
 _Runs = dict[str, list[RunResult]]
 
 _EXPECTED = "a result, the directory of a run or a sweep, or a mapping {'fifo': a, 'las': b}"
+
+_GAP_IN = 0.05
+"""Least distance between names of ticks that are thinned, and of a legend below them."""
 
 LINE = 26
 """Most characters of a line of a name, so that a picture has room beside its names."""
@@ -155,11 +158,33 @@ def axes_of(ax: Axes | None) -> Axes:
 
 
 def draw_names(ax: Axes, handles: Sequence[Artist] | None = None) -> None:
-    """Draw a legend of the handles, by default those in the axes, beside them if it has several names."""
+    """Draw a legend of several handles, by default those of the axes, beside these or below narrow ones."""
     found = ax.get_legend_handles_labels()[0] if handles is None else handles
-    if len(found) > 1:
-        names = [textwrap.fill(str(each.get_label()), LINE) for each in found]
+    if len(found) < 2:
+        return
+    names = [textwrap.fill(str(each.get_label()), LINE) for each in found]
+    if not is_narrow(ax):
         ax.legend(found, names, loc="upper left", bbox_to_anchor=(1.02, 1), **LEGEND)
+        return
+    from matplotlib.transforms import ScaledTranslation
+
+    labels = ax.xaxis.get_tightbbox()
+    under_in = 0.0 if labels is None else (labels.y0 - ax.bbox.y0) / ax.figure.dpi
+    under = ax.transAxes + ScaledTranslation(0, under_in - _GAP_IN, ax.figure.dpi_scale_trans)
+    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": under}
+    for columns in range(len(found), 0, -1):
+        legend = ax.legend(found, names, ncols=columns, handlelength=2.8, **place, **LEGEND)
+        if legend.get_window_extent().width <= ax.bbox.width:
+            return
+
+
+def thin_ticks(ax: Axes) -> None:
+    """Keep every second tick of the x axis, or every third and so on, where names would overlap."""
+    places, names = ax.get_xticks(), [label.get_text() for label in ax.get_xticklabels()]
+    step = 1
+    while _names_overlap(ax, _GAP_IN):
+        step += 1
+        ax.set_xticks(places[::step], names[::step], fontsize="small")
 
 
 def name_places(ax: Axes, names: Sequence[str]) -> None:
@@ -167,9 +192,14 @@ def name_places(ax: Axes, names: Sequence[str]) -> None:
     folded = [textwrap.fill(literal_text(name), LINE) for name in names]
     ax.set_xticks(range(len(names)), folded, fontsize="small")
     ax.set_xlim(-0.5, len(names) - 0.5)
-    figure = ax.get_figure(root=True)
+    if _names_overlap(ax):
+        ax.tick_params("x", rotation=90)
+
+
+def _names_overlap(ax: Axes, gap_in: float = 0.0) -> bool:
+    """Whether names of ticks of the x axis that are in view overlap, or are closer than a gap."""
+    figure, (low, high) = ax.get_figure(root=True), ax.get_xlim()
     assert figure is not None, "the axes of a picture"
     figure.draw_without_rendering()
-    boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
-    if any(one.overlaps(other) for one, other in pairwise(boxes)):
-        ax.tick_params("x", rotation=90)
+    boxes = [t.get_window_extent() for t in ax.get_xticklabels() if low <= t.get_position()[0] <= high]
+    return any(one.padded(gap_in * figure.dpi).overlaps(other) for one, other in pairwise(boxes))

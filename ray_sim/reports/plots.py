@@ -49,6 +49,9 @@ Source: Okabe and Ito, Color universal design (2008), without yellow and black, 
 dark page, and with grey.
 """
 
+_STYLES = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (9, 3)), (0, (1, 3)))
+"""Styles of lines, for black and white in narrow axes; those of wide axes change when the colours repeat."""
+
 TICKS_S = {
     "1 s": 1,
     "10 s": 10,
@@ -257,6 +260,7 @@ def draw_cdf(
 
 def _draw_steps(axes: Axes, curves: Mapping[str, FloatArray], width_in: float) -> None:
     """Draw the share of the values at or below each; values below 1 are drawn at 1."""
+    each = 1 if is_narrow(axes) else len(COLOURS)
     for index, (name, values) in enumerate(curves.items()):
         if len(values):
             axes.step(
@@ -265,7 +269,7 @@ def _draw_steps(axes: Axes, curves: Mapping[str, FloatArray], width_in: float) -
                 label=_wrapped([literal_text(name)], width_in)[0],
                 linewidth=1.5,
                 color=colour(index),
-                linestyle=("-", "--", ":", "-.")[index // len(COLOURS) % 4],  # when the colours repeat
+                linestyle=_STYLES[index // each % len(_STYLES)],
             )
 
 
@@ -316,6 +320,11 @@ def _framed(
     FigureCanvasAgg(figure)
     body = 1 - (left_in + right_in) / width, 1 - (bottom_in + top_in) / height
     return figure, figure.add_axes((left_in / width, bottom_in / height, *body))
+
+
+def is_narrow(axes: Axes) -> bool:
+    """Whether axes are narrow, as in one column of a paper: below 3 inches."""
+    return bool(axes.bbox.width < 3.0 * axes.figure.dpi)
 
 
 def draw_legend(figure: Figure, axes: Axes) -> None:

@@ -74,6 +74,35 @@ def test_a_cdf_steps_at_each_completion_time(ax: Axes) -> None:
     assert [line.get_color() for line in (fifo, las)] == list(COLOURS[:2])
 
 
+@pytest.mark.parametrize(
+    "names", [["FIFO", "SRTF", "LAS", "users, 2 h", "users, no slices"], list("abcdefg")]
+)
+def test_a_cdf_for_one_column_of_a_paper_is_readable_in_black_and_white(
+    names: list[str], pyplot: None
+) -> None:
+    from matplotlib import pyplot as plt
+
+    runs = {name: three_jobs(10.0**index) for index, name in enumerate(names)}  # from 10 s to 10 d
+    with mpl.rc_context({"font.size": 8}):
+        figure, ax = plt.subplots(figsize=(3.35, 2.3), layout="constrained")
+        plots.cdf(runs, ax)
+        figure.draw_without_rendering()
+    low, high = ax.get_xlim()
+    ticks = [label for label in ax.get_xticklabels() if low <= label.get_position()[0] <= high]
+    boxes = [label.get_window_extent() for label in ticks]
+    assert len(boxes) >= 3
+    assert not any(one.overlaps(other) for one, other in pairwise(boxes))
+    legend, title = ax.get_legend(), ax.xaxis.label.get_window_extent()
+    assert legend is not None
+    below = legend.get_window_extent()
+    assert below.y1 < title.y0
+    assert below.y0 >= 0 <= below.x0 < below.x1 <= figure.bbox.x1
+    assert ax.get_position().width > 3 / 4
+    assert ax.get_position().height > 1 / 3
+    assert len({line.get_color() for line in ax.lines}) == len(names)
+    assert len({str(vars(line)["_dash_pattern"]) for line in ax.lines}) == len(names)
+
+
 def test_means_have_the_interval_over_seeds_in_a_unit_that_suits(ax: Axes) -> None:
     # Means of (10 + last) / 2: 7,205 s and four times 10,805 s, so 10,085 s; s = 1,609.97 s, t(4) = 2.776.
     five = [three_jobs(14_400.0), *[three_jobs(21_600.0)] * 4]
