@@ -74,7 +74,7 @@ def find_scale(across: Across, runs: Iterable[tuple[Hashable, str, Entry, Path]]
         lines.setdefault(line, {}).setdefault(value, (entry, directory))
     found: dict[str, tuple[Entry, Path]] = {}
     for values in lines.values():
-        found = {**values, **found} if len(values) > 1 else found
+        found = {**found, **values, **found} if len(values) > 1 else found
     if not found:
         return None
     inputs, facts = HashedInputs(), dict[str, Settings]()

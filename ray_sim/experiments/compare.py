@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from operator import itemgetter
 
 import polars as pl
 
@@ -16,7 +15,7 @@ from ray_sim.model.arguments import expect
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.html import facts_html
 from ray_sim.model.result import RunResult
-from ray_sim.model.text import shown
+from ray_sim.model.text import natural, shown
 from ray_sim.model.units import seconds_to_us
 from ray_sim.reports.across import Across, Scale, axis_of, compare_across, turned
 from ray_sim.reports.breakdown import (
@@ -246,7 +245,7 @@ def _compare_places(
         places.setdefault(run.place, []).append(run)
     groups: list[Group] = []
     notes: list[str] = []
-    for labels, members in sorted(map(_labelled, places.values()), key=itemgetter(0)):
+    for labels, members in sorted(map(_labelled, places.values()), key=lambda each: [*map(natural, each[0])]):
         where = ", ".join(filter(None, labels))
         values = _values(members, metric)
         if without := values["value"].null_count():

@@ -35,6 +35,12 @@ _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories of characters that control a terminal, or hide or reverse neighbouring characters."""
 
 
+def natural(text: str) -> list[tuple[str, float]]:
+    """Sort key of a text, by which ``x=300`` comes before ``x=1800``."""
+    parts = re.findall(r"(\D*)(\d+(?:\.\d+)?(?:e[+-]?\d+)?)?", text)
+    return [(word, float(digits or 0)) for word, digits in parts]
+
+
 def has_secret(url: str) -> bool:
     """Whether a URL holds a password, or a parameter that is named like a credential."""
     return without_secrets(url) != url

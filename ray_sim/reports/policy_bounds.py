@@ -11,6 +11,7 @@ import numpy as np
 
 from ray_sim.model.figures import AnnouncedFigures
 from ray_sim.model.result import Summary
+from ray_sim.model.text import natural
 from ray_sim.reports.compare import JCT, WELFARE, lower_is_better
 from ray_sim.reports.gaps import gap_of_means
 
@@ -44,7 +45,7 @@ def policy_bounds(runs: Iterable[tuple[str, Summary]], metric: str) -> tuple[Pol
     for policy, summary in runs:
         if (bounded := _bounded(summary, metric)) is not None:
             found.setdefault(policy, []).append(bounded)
-    return tuple(_of_policy(policy, found[policy], lower_is_better(metric)) for policy in sorted(found))
+    return tuple(_of_policy(one, found[one], lower_is_better(metric)) for one in sorted(found, key=natural))
 
 
 def _of_policy(policy: str, runs: list[_Bounded], lower: bool) -> PolicyBound:

@@ -203,6 +203,26 @@ def test_every_axis_has_its_number(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("at_desk")
+@pytest.mark.parametrize("more", [[], ["-w", "checkpoint_s=60"]], ids=["numbers", "names"])
+def test_values_of_single_runs_are_in_the_order_of_their_numbers(tmp_path: Path, more: list[str]) -> None:
+    costs = {"a": ["-w", "restart_cost_s=1800", *more], "b": [], "c": ["-w", "restart_cost_s=300", *more]}
+    for policy in ("las", "srtf"):
+        for name, given in costs.items():
+            out = str(tmp_path / f"{name}-{policy}")
+            inputs = ["--workload", "week.parquet", "--cluster", "small.yaml"]
+            assert main(["run", *inputs, "--policy", policy, *given, "-o", out]) == 0
+    runs = list(map(str, tmp_path.iterdir()))
+    begin = "checkpoint_s=60, " if more else ""
+    values = [f"{begin}restart_cost_s=300", f"{begin}restart_cost_s=1800"]
+    groups = compare_results(runs, across="world").groups
+    assert [group.setting for group in groups] == ["las", "srtf"]
+    for group in groups:
+        assert group.comparison.baseline == "defaults"
+        assert [each.policy for each in group.comparison.policies] == values
+    assert [group.setting for group in compare_results(runs).groups] == ["", *values]
+
+
+@pytest.mark.usefixtures("at_desk")
 def test_a_cluster_has_its_price_and_no_number_once_its_file_has_changed(tmp_path: Path) -> None:
     def written(name: str, *entries: str) -> str:
         path = tmp_path / name

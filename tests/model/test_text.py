@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ray_sim.model.text import has_secret, markdown_text, shown, without_secrets
+from ray_sim.model.text import has_secret, markdown_text, natural, shown, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,8 @@ def test_markdown_has_no_markup_of_a_name(text: str, markdown: str) -> None:
 def test_markdown_of_a_text_renders_as_the_text(text: str) -> None:
     rendered = MarkdownIt("gfm-like", {"linkify": False}).renderInline(markdown_text(f"x {text}"))
     assert unescape(rendered) == shown(f"x {text}")
+
+
+def test_texts_come_in_the_order_of_their_numbers() -> None:
+    ordered = ["", "defaults", "x=0.5", "x=3", "x=3, y=20", "x=3, y=100", "x=20", "x=1e+06"]
+    assert sorted({*ordered}, key=natural) == ordered

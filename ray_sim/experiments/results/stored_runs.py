@@ -22,6 +22,7 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.parameters import resolve
 from ray_sim.model.result import Summary
+from ray_sim.model.text import natural
 from ray_sim.reports.tables import in_human_units, summary_rows
 from workloads.describe import tally_rows
 from workloads.progress import Progress, silent
@@ -199,7 +200,8 @@ def find_runs(sources: Iterable[str], progress: Progress = silent) -> tuple[list
     A run that is found several times counts once, and the order of the sources does not matter. Where a
     name is ambiguous, the label gets a suffix: the digest of a workload or cluster, the parameters of
     policies with the same label, and the directory of a policy that has several results for the same jobs
-    because its code has changed.
+    because its code has changed. Runs of a sweep are in its order; single runs by their labels, numbers in
+    these by their values.
     """
     found: dict[tuple[str, str], FoundRun] = {}
     absent: dict[str, Missing] = {}
@@ -212,7 +214,10 @@ def find_runs(sources: Iterable[str], progress: Progress = silent) -> tuple[list
         progress(done, len(names), "directories")
     finished = {content_hash for content_hash, _ in found}
     missing = [each for content_hash, each in absent.items() if content_hash not in finished]
-    return _distinguished(list(found.values())), missing
+    runs = _distinguished(list(found.values()))
+    if all(Path(run.source) == run.directory for run in runs):
+        runs.sort(key=lambda run: list(map(natural, (*run.entry.place, run.entry.policy))))
+    return runs, missing
 
 
 def _read(source: str, progress: Progress) -> tuple[list[FoundRun], list[Missing]]:
