@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import polars as pl
 
-from ray_sim.kernels.core.arrays import CHUNK, PARAMETER_SERVER, ROLE_NAMES, WORKER
+from ray_sim.kernels.core.arrays import CHUNK, MOVE, PARAMETER_SERVER, ROLE_NAMES, START, STOP, WORKER
 from ray_sim.model.result import JobStatus
 from ray_sim.model.units import US_PER_S, IntArray
 from ray_sim.reports.history.explanation_text import cause_text, rejection_text, room_text
@@ -29,6 +29,8 @@ class JobEvent:
     role: str | None
     servers: dict[str, int]
     """Tasks by server, of events that name servers; of a chunk its number."""
+    successors: tuple[str, ...] = ()
+    """Jobs that got some of its servers at the instant of a suspension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,9 +243,11 @@ class RunExplainer:
         begin, end = np.searchsorted(history.job[self._by_job], [job, job + 1])
         rows = self._by_job[begin:end]
         found: list[JobEvent] = []
+        stays = self.history.holdings
+        ends_us, held = stays.end_us[stays.job == job], stays.server[stays.job == job]
         for position, each in enumerate(rows.tolist()):
             if not (position > 0 and rows[position - 1] == each - 1 and self._same_change(each)):
-                found.append(self._event(each))
+                found.append(self._event(each, held[ends_us == history.time_us[each]]))
             if history.server[each] >= 0:
                 name, servers = self.facts.servers[int(history.server[each])], found[-1].servers
                 servers[name] = servers.get(name, 0) + int(history.count[each])
@@ -255,11 +259,16 @@ class RunExplainer:
         same = all(values[row] == values[row - 1] for values in (history.time_us, history.kind, history.role))
         return same and history.role[row] != CHUNK
 
-    def _event(self, row: int) -> JobEvent:
-        role, name = int(self.history.role[row]), self._names[int(self.history.kind[row])]
-        return JobEvent(
-            _seconds(self.history.time_us[row]), name, ROLE_NAMES[role] if role >= 0 else None, servers={}
-        )
+    def _event(self, row: int, left: IntArray) -> JobEvent:
+        """The event of a row without its servers; `left` are those that the job gives up at its instant."""
+        history, role = self.history, int(self.history.role[row])
+        now = slice(*np.searchsorted(history.time_us, history.time_us[row] + np.arange(2)))
+        placed = np.isin(history.kind[now], (START, MOVE)) & np.isin(history.server[now], left)
+        jobs = history.job[now][placed & (history.kind[row] == STOP) & (role < 0)]
+        successors = tuple(self.facts.job_ids[each] for each in dict.fromkeys(jobs.tolist()))
+        name = ROLE_NAMES[role] if role >= 0 else None
+        kind = self._names[int(history.kind[row])]
+        return JobEvent(_seconds(history.time_us[row]), kind, name, {}, successors)
 
     def _in_units(self, quanta: IntArray) -> dict[str, float]:
         amounts = zip(self.facts.resources.items(), quanta.tolist(), strict=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -178,8 +177,8 @@ _EVENTS = {
 }
 MOST_IN_PAGE = 4
 """Number of waits, and of parts of each, in a page."""
-_MOST_SERVERS = 4
-"""Number of servers named in one line."""
+_MOST_NAMES = 4
+"""Number of servers, or of jobs, named in one line."""
 
 
 def headline_rows(found: Explanation) -> list[tuple[str, object]]:
@@ -222,10 +221,15 @@ def _event_texts(event: JobEvent, name: str) -> tuple[str, str]:
     """Event with its role, and its servers with their tasks; of a chunk its number, and its server."""
     if event.role == "chunk":
         return f"{name} (chunk {', '.join(map(str, event.servers.values()))})", ", ".join(event.servers)
-    named = [f"{server}: {tasks}" for server, tasks in islice(event.servers.items(), _MOST_SERVERS)]
-    left = len(event.servers) - len(named)
-    servers = ", ".join([*named, f"{left:,} more"] if left > 0 else named)
+    servers = _first_of([f"{server}: {tasks}" for server, tasks in event.servers.items()])
+    if event.successors:
+        name = f"{name} (servers to {_first_of(event.successors)})"
     return f"{name} ({event.role})" if event.role else name, servers
+
+
+def _first_of(names: Sequence[str]) -> str:
+    left = len(names) - _MOST_NAMES
+    return ", ".join([*names[:_MOST_NAMES], *([f"{left:,} more"] if left > 0 else [])])
 
 
 def wait_title(found: Explanation, wait: Wait) -> str:

@@ -439,6 +439,14 @@ def test_the_rows_of_one_start_are_one_start() -> None:
     assert starts == ["started (worker)", "started (ps)"]
 
 
+def test_a_suspension_names_the_jobs_that_got_its_servers() -> None:
+    # One GPU each on s0 and s1. J1 holds both for 100 s; at 5 come J2 and J3, both shorter, and J1 stops.
+    world = world_of([Job(0, 2, 100), Job(5, 1, 10), Job(5, 1, 20)], [1.0, 1.0])
+    first = explain_all(world, replay(world, "srtf"))[0]
+    assert ("5 s", "suspended (servers to J2, J3)", "") in event_rows(first)
+    assert [event.successors for event in first.events if event.event != "stop"] == [()] * 4
+
+
 def test_a_job_with_room_waits_for_the_next_slot_of_a_policy_without_a_rule() -> None:
     # Both servers of one GPU come back at 43 s. The worker and the parameter server fit on them together, on
     # none alone. Slots begin every 10 s.
