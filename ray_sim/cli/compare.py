@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def compare(
     sources: Annotated[
-        list[Path], Argument(metavar="RUN_OR_SWEEP...", help="Directories of sweeps or of runs.")
+        list[Path], Argument(metavar="RUN_OR_SWEEP...", help="Sweeps, runs, or folders of these.")
     ],
     metric: Annotated[
         str | None,

@@ -219,7 +219,9 @@ def test_values_of_single_runs_are_in_the_order_of_their_numbers(tmp_path: Path,
     for group in groups:
         assert group.comparison.baseline == "defaults"
         assert [each.policy for each in group.comparison.policies] == values
-    assert [group.setting for group in compare_results(runs).groups] == ["", *values]
+    report = compare_results([str(tmp_path)])
+    assert [group.setting for group in report.groups] == ["", *values]
+    assert report.groups == compare_results(runs).groups
 
 
 @pytest.mark.usefixtures("at_desk")

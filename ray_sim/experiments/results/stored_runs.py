@@ -205,7 +205,7 @@ def find_runs(sources: Iterable[str], progress: Progress = silent) -> tuple[list
     """
     found: dict[tuple[str, str], FoundRun] = {}
     absent: dict[str, Missing] = {}
-    names = sorted(set(sources))
+    names = sorted({name for source in sources for name in _results_in(Path(source))})
     for done, source in enumerate(names, start=1):
         runs, without = _read(source, progress)
         for run in runs:
@@ -220,16 +220,22 @@ def find_runs(sources: Iterable[str], progress: Progress = silent) -> tuple[list
     return runs, missing
 
 
+def _results_in(path: Path) -> list[str]:
+    """The directory itself if it is that of a run or a sweep, else those in it."""
+    for begin in ("", "*/"):
+        if found := [each for name in (MANIFEST, PLAN) for each in path.glob(begin + name)]:
+            return [str(each.parent) for each in found]
+    raise InvalidInputError(
+        f"{path}: holds neither a run ({MANIFEST}) nor a sweep ({PLAN}), nor folders of these; "
+        "name a directory that `ray-sim run` or `ray-sim sweep` wrote"
+    )
+
+
 def _read(source: str, progress: Progress) -> tuple[list[FoundRun], list[Missing]]:
     path = Path(source)
     if (path / MANIFEST).exists():
         return [_found(source, path)], []
-    if (path / PLAN).exists():
-        return _read_sweep(source, ResultStore(path), progress)
-    raise InvalidInputError(
-        f"{source}: holds neither a run ({MANIFEST}) nor a sweep ({PLAN}); "
-        "name a directory that `ray-sim run` or `ray-sim sweep` wrote"
-    )
+    return _read_sweep(source, ResultStore(path), progress)
 
 
 def _read_sweep(source: str, store: ResultStore, progress: Progress) -> tuple[list[FoundRun], list[Missing]]:
