@@ -7,8 +7,9 @@ from typing import Annotated
 
 from typer import Argument
 
-from ray_sim.cli.console import print_json, print_rows, print_table
+from ray_sim.cli.console import print_json, print_rows, print_table, print_text
 from ray_sim.cli.options import Json
+from ray_sim.model.readable import duration
 
 LONGEST = 10
 """Largest number of waits, of parts of a wait and of events shown as text; JSON has all."""
@@ -16,7 +17,7 @@ LONGEST = 10
 
 def explain(
     run: Annotated[Path, Argument(metavar="RUN", help="Result directory of a run.")],
-    job: Annotated[str, Argument(metavar="JOB", help="A job_id of the run.")],
+    job: Annotated[str | None, Argument(metavar="JOB", help="A job_id [the longest waits].")] = None,
     json_output: Json = False,
 ) -> None:
     """Explain why a job waited: free capacity against its demand, who held it, who started first.
@@ -26,6 +27,9 @@ def explain(
     from ray_sim.experiments.explain import explain_job
     from ray_sim.reports.history import explanation_text as text
 
+    if job is None:
+        _print_longest_waits(run, as_json=json_output)
+        return
     found = explain_job(run, job)
     if json_output:
         print_json(found.to_dict())
@@ -40,6 +44,19 @@ def explain(
         _print_title(text.wait_title(found, wait), len(wait.parts), "longest")
         print_table(text.PART_COLUMNS, text.part_rows(found, wait, LONGEST))
         print_rows(text.others_rows(wait))
+
+
+def _print_longest_waits(run: Path, *, as_json: bool) -> None:
+    from ray_sim.experiments.results.result_files import read_result
+    from ray_sim.reports.run_report import longest_waits
+
+    jobs = longest_waits(read_result(run).jobs, LONGEST).select("job_id", "queue_s", "num_gpus", "user", "vc")
+    if as_json:
+        print_json({"longest_waits": jobs.to_dicts()})
+        return
+    rows = [(name, duration(wait_s), *others) for name, wait_s, *others in jobs.iter_rows()]
+    print_table(("job", "waited", "GPUs", "user", "vc"), rows)
+    print_text(f"why: ray-sim explain {run} JOB" if rows else "no job waited")
 
 
 def _print_title(title: str, number: int, chosen: str) -> None:

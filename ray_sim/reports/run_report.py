@@ -219,9 +219,14 @@ def run_gantt(
 
 def _explanations(jobs: pl.DataFrame, explainer: RunExplainer, most: int) -> dict[str, object]:
     """Sections of text by job index, of the jobs that waited longest."""
+    longest = longest_waits(jobs, most)["job"].to_list()
+    return {str(job): explanation_sections(explainer.explain(job, MOST_IN_PAGE)) for job in longest}
+
+
+def longest_waits(jobs: pl.DataFrame, most: int) -> pl.DataFrame:
+    """The jobs that waited longest, with their index as `job`; ties by job order."""
     order = jobs.with_row_index("job").filter(pl.col("queue_s") > 0)
-    longest = order.sort("queue_s", "job", descending=[True, False])["job"].head(most)
-    return {str(job): explanation_sections(explainer.explain(job, MOST_IN_PAGE)) for job in longest.to_list()}
+    return order.sort("queue_s", "job", descending=[True, False]).head(most)
 
 
 def _utilisation(timeline: pl.DataFrame, explainer: RunExplainer | None) -> list[Chart]:

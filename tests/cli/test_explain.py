@@ -42,6 +42,21 @@ def test_explain_covers_the_waiting_time_of_a_job(longest: str, capsys: pytest.C
     assert "started first" in text
 
 
+def test_explain_without_a_job_lists_those_that_waited_longest(
+    longest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs = pl.read_parquet("out/jobs.parquet").filter(pl.col("queue_s") > 0)
+    waits = sorted(jobs["queue_s"].to_list(), reverse=True)[:10]
+    found = answer(capsys, "explain", "out")["longest_waits"]
+    assert [each["queue_s"] for each in found] == waits
+    assert found[0]["job_id"] == longest
+    assert main(["explain", "out"]) == 0
+    header, first, *_, last = capsys.readouterr().out.splitlines()
+    assert header.split() == ["job", "waited", "GPUs", "user", "vc"]
+    assert first.startswith(longest)
+    assert last == "why: ray-sim explain out JOB"
+
+
 @pytest.mark.parametrize(("options", "dated"), [([], True), (["--load-scale", "2"], False)])
 def test_explain_has_the_date_of_a_submission_that_comes_when_the_trace_says(
     options: list[str], dated: bool, desk: Path, capsys: pytest.CaptureFixture[str]
