@@ -30,7 +30,7 @@ QUANTILES: dict[str, float] = {
 """Nearest-rank quantiles: every one is a value of the workload."""
 
 SIZES_SHOWN = 12
-"""Sizes in the text; the JSON has all."""
+"""Sizes, and users where there are no vcs, in the text; the JSON has all."""
 
 STATUSES_SHOWN = 12
 """Statuses in the text; the JSON has all."""
@@ -50,8 +50,8 @@ _S_PER_H = 3600
 
 
 @dataclass(frozen=True, slots=True)
-class VcShare:
-    """One virtual cluster's part of a workload; jobs without one are under the empty name."""
+class Share:
+    """Part of a virtual cluster or a user in a workload; jobs without one are under the empty name."""
 
     jobs: int
     gpu_hours: float
@@ -109,7 +109,8 @@ class WorkloadDescription:
     """`QUANTILES` and the mean of the gaps between submissions; null with one job."""
     columns: dict[str, ColumnSpread]
     """Values of the columns of `DESCRIBED` that are not all null."""
-    vcs: dict[str, VcShare]
+    vcs: dict[str, Share]
+    users: dict[str, Share]
     ties: int
     """Jobs submitted at the same instant as the one before."""
     most_at_once: int
@@ -140,9 +141,14 @@ class WorkloadDescription:
         for name, spread in self.columns.items():
             some = "" if spread.jobs == self.jobs else f" ({spread.jobs:,} jobs)"
             rows.append((name, _quantiles_text(spread.quantiles) + some))
-        for name, share in self.vcs.items():
-            label = f"vc {name}" if name else "without a vc"
-            rows.append((label, f"{share.jobs:,} jobs, {share.gpu_hours:,.1f} GPU-hours"))
+        users = sorted(self.users.items(), key=lambda each: -each[1].gpu_hours)
+        shown = users[: len(self.vcs) or SIZES_SHOWN]
+        for kind, shares in (("vc", list(self.vcs.items())), ("user", shown)):
+            for name, share in shares:
+                label = f"{kind} {name}" if name else f"without a {kind}"
+                rows.append((label, f"{share.jobs:,} jobs, {share.gpu_hours:,.1f} GPU-hours"))
+        if len(shown) < len(users):
+            rows.append(("users with fewer GPU-hours", f"{len(users) - len(shown):,}"))
         return [*rows, *_provenance_rows(self.provenance)]
 
     def _first_text(self) -> str:
@@ -209,7 +215,8 @@ def describe_frame(
             for name, values in present.items()
             if len(values)
         },
-        vcs=_vc_shares(frame),
+        vcs=_shares(frame, "vc"),
+        users=_shares(frame, "user"),
         ties=frame.height - frame["submit_s"].n_unique(),
         most_at_once=int(np.unique_counts(submit_s).counts.max()),
         provenance=provenance,
@@ -241,12 +248,12 @@ def _durations_text(quantiles: dict[str, float]) -> str:
     return ", ".join(f"{label} {duration(quantiles[name])}" for label, name in shown.items())
 
 
-def _vc_shares(frame: pl.DataFrame) -> dict[str, VcShare]:
-    if frame["vc"].null_count() == frame.height:
+def _shares(frame: pl.DataFrame, column: str) -> dict[str, Share]:
+    if frame[column].null_count() == frame.height:
         return {}
     gpu_hours = (pl.col("num_gpus") * pl.col("duration_s")).sum() / _S_PER_H
-    grouped = frame.group_by("vc", maintain_order=True).agg(jobs=pl.len(), gpu_hours=gpu_hours).sort("vc")
-    return {vc or "": VcShare(jobs, hours) for vc, jobs, hours in grouped.iter_rows()}
+    grouped = frame.group_by(column, maintain_order=True).agg(pl.len(), gpu_hours=gpu_hours).sort(column)
+    return {name or "": Share(jobs, hours) for name, jobs, hours in grouped.iter_rows()}
 
 
 def _sizes_text(jobs_by_gpus: dict[str, int]) -> str:

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from workloads.convert import convert
-from workloads.describe import Bin, StatusCount, VcShare, describe_frame
+from workloads.describe import Bin, Share, StatusCount, describe_frame
 from workloads.status import Ending
 from workloads.store import read_frame, read_provenance
 
@@ -61,7 +61,7 @@ def test_columns_of_demands_and_of_chunks_are_described_where_they_have_values(j
 
 def test_jobs_and_gpu_hours_by_vc(jobs: Jobs) -> None:
     frame = jobs(3, vc=["a", "b", None], duration_s=[3600.0, 7200.0, 1800.0])
-    assert describe_frame(frame, "w").vcs == {"": VcShare(1, 0.5), "a": VcShare(1, 1.0), "b": VcShare(1, 2.0)}
+    assert describe_frame(frame, "w").vcs == {"": Share(1, 0.5), "a": Share(1, 1.0), "b": Share(1, 2.0)}
     assert describe_frame(jobs(2), "w").vcs == {}
 
 
@@ -110,3 +110,15 @@ def test_rare_sizes_are_counted_and_not_listed(jobs: Jobs) -> None:
     frame = jobs(30, num_gpus=[float(i) for i in range(1, 16)] * 2)
     assert len(describe_frame(frame, "w").jobs_by_gpus) == 15
     assert dict(describe_frame(frame, "w").rows())["jobs by GPUs"].endswith("3 rarer sizes")
+
+
+def test_users_with_the_most_gpu_hours_are_shown_at_most_one_for_each_vc(jobs: Jobs) -> None:
+    hours = {"duration_s": [3600.0, 7200.0, 10800.0]}
+    found = describe_frame(jobs(3, user=["x", "y", "z"], vc=["a", "b", "b"], **hours), "w")
+    assert found.users == {"x": Share(1, 1.0), "y": Share(1, 2.0), "z": Share(1, 3.0)}
+    rows = dict(found.rows())
+    assert [name for name in rows if name.startswith("user")] == [
+        "user z", "user y", "users with fewer GPU-hours"
+    ]  # fmt: skip
+    assert rows["user z"] == "1 jobs, 3.0 GPU-hours"
+    assert "user x" in dict(describe_frame(jobs(3, user=["x", "y", "z"], **hours), "w").rows())
