@@ -15,9 +15,9 @@ import gymnasium
 import ray_sim as rs
 from ray_sim.agents.round import Observation
 from ray_sim.contract.elastic_worlds import busy_elastic
-from ray_sim.environments import Episode, FlatObservations, PlacementEnv, QueueEnv, evaluate
+from ray_sim.environments import Episode, FlatObservations, PlacementEnv, QueueAgent, QueueEnv, evaluate
 from ray_sim.model.errors import ForbiddenActionError, RaySimError
-from tests.environments.rules import first_valid, in_turn
+from tests.environments.rules import InTurn, first_valid, in_turn
 from tests.worlds import Job, world_of
 
 
@@ -98,6 +98,41 @@ def test_policies_run_on_the_draws_of_the_agent() -> None:
     assert found.baselines["srtf"].difference > 0
 
 
+class ShortestAtFirst(QueueAgent):
+    """The shortest job that fits in its first ten actions, then the oldest: a run spoils it for the next."""
+
+    observe = ("tasks", "duration_s")
+
+    def __init__(self) -> None:
+        self.actions = 0
+
+    def act(self, observation: Observation) -> int:
+        self.actions += 1
+        return shortest_that_fits(observation) if self.actions <= 10 else first_valid(observation)
+
+
+def test_policies_are_names_with_parameters_classes_and_objects() -> None:
+    env = busy_queue()
+    backfill = {"name": "sjf", "params": {"backfill": True}}
+    found = evaluate("fifo", env, [backfill, {**backfill, "label": "SJF"}, ShortestAtFirst])
+    assert list(found.baselines) == ["sjf(backfill=True)", "SJF", "ShortestAtFirst"]
+    runs = [rs.simulate(w.table, w.cluster, "sjf", {"backfill": True}, seed=s or 0) for w, s in env.episodes]
+    expected = np.mean([run.summary.jct_s.mean for run in runs])
+    assert (
+        found.baselines["SJF"].mean == found.baselines["sjf(backfill=True)"].mean == pytest.approx(expected)
+    )
+    of_object = evaluate(ShortestAtFirst(), env, ShortestAtFirst())
+    assert of_object.mean == found.baselines["ShortestAtFirst"].mean
+    assert of_object.baselines["ShortestAtFirst"].difference == 0
+
+
+class NeedsAFile(InTurn):
+    """Cannot be constructed without an argument."""
+
+    def __init__(self, network: str) -> None:
+        self.network = network
+
+
 def test_compare_takes_the_results() -> None:
     found = evaluate(shortest_that_fits, env_by_hand(), [first_valid])
     [group] = rs.compare(found.results, baseline="first_valid").groups
@@ -137,11 +172,16 @@ def test_runs_that_complete_other_numbers_of_jobs_are_told() -> None:
             (first_valid, QueueEnv(world_of([Job(0, 1, 1)], [1])), []),
             "env: episode 0 has no seed; give Episode",
         ),
-        ((3, env_by_hand(), []), "agent, baselines: must be functions, or names of policies, got 3"),
+        ((3, env_by_hand(), []), "agent, baselines: must be functions, or policies: a name, {'name': 'sjf'"),
+        ((first_valid, env_by_hand(), [3]), "an object or a class; got 3"),
+        ((int, env_by_hand(), []), "an object or a class; got <class 'int'>"),
         (
-            (first_valid, env_by_hand(), [3]),
-            "agent, baselines: must be functions, or names of policies, got 3",
+            (NeedsAFile, env_by_hand(), []),
+            "agent, baselines: no NeedsAFile for each draw: TypeError: NeedsAFile.__init__() missing 1",
         ),
+        ((first_valid, env_by_hand(), {"name": "sjf", "parms": {}}), "parms: unknown key; did you mean"),
+        ((first_valid, env_by_hand(), {"name": "sjf", "params": {"bakfill": 1}}), "policy sjf 'bakfill'"),
+        ((first_valid, env_by_hand(), {"name": "sjf", "world": {"slot_s": 1}}), "world: only in a sweep"),
         ((first_valid, env_by_hand(), ["sjff"]), "unknown policy 'sjff'. Did you mean"),
         ((first_valid, env_by_hand(), ["sjf", "sjf"]), "baselines: two are named 'sjf'; give functions"),
         ((first_valid, env_by_hand(), [], "jct"), "unknown metric 'jct'"),

@@ -64,7 +64,7 @@ def test_rules_and_curves_are_on_the_jobs_of_the_examples(
     printed = capsys.readouterr().out
     rows = {line.split(maxsplit=2)[2]: float(line.split()[1]) for line in printed.splitlines()}
     # Random choice and load balancing spread a job over servers, and its transfers take longest there.
-    assert max(rows["first valid action"], rows["tetris_packing"]) < min(rows["random"], rows["load_balance"])
+    assert max(rows["first_valid_action"], rows["tetris_packing"]) < min(rows["random"], rows["load_balance"])
     measured, learned, picture = tmp_path / "rules.txt", tmp_path / "learned.txt", tmp_path / "curves.svg"
     measured.write_text(printed, encoding="utf-8")
     learned.write_text("4000 1.5\n8000 1.25\n", encoding="utf-8")
