@@ -20,13 +20,21 @@ from ray_sim.environments.scheduling_env import SchedulingEnv
 from ray_sim.experiments.scenario import parsed
 from ray_sim.experiments.sweep_entries import PolicySpec
 from ray_sim.model.errors import InvalidInputError
-from ray_sim.model.readable import text_of
+from ray_sim.model.readable import number, text_of
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
-from ray_sim.reports.compare import JCT, completion_note, no_value
+from ray_sim.reports.compare import JCT, completion_note, lower_is_better, no_value
 from ray_sim.reports.page import Cell, Table
 from ray_sim.reports.small_tables import page_table_html, page_table_text
-from ray_sim.reports.statistics import ConfidenceInterval, bracketed, mean_interval, paired_difference
+from ray_sim.reports.statistics import (
+    ConfidenceInterval,
+    bracketed,
+    mean_interval,
+    paired_difference,
+    shortfall,
+    superiority,
+)
+from ray_sim.reports.tables import legend
 from ray_sim.user_code import users_code
 
 Player = Callable[[Any], int] | str | Mapping[str, object] | Policy | type[Policy]
@@ -50,6 +58,8 @@ class BaselineDifference:
     """Mean of agent minus baseline, draw by draw."""
     interval: ConfidenceInterval | None
     """95 % interval of the difference; None for fewer than five draws."""
+    wins: float
+    """Share of the draws in which the agent is better; a tie counts one half."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -71,17 +81,17 @@ class Evaluation:
 
     def _titled_table(self) -> tuple[str, Table]:
         draws, text = len(self.results[AGENT]), text_of(self.metric)
-        lines = [(AGENT, self.mean, "-")] + [
-            (label, each.mean, text(each.difference) + bracketed(each.interval, draws, text))
-            for label, each in self.baselines.items()
-        ]
-        rows = tuple(
-            (Cell(label), Cell(text(mean), True), Cell(change, True)) for label, mean, change in lines
-        )
+        lines = [(AGENT, text(self.mean), "-", "-")]
+        for label, each in self.baselines.items():
+            change = text(each.difference) + bracketed(each.interval, draws, text)
+            lines.append((label, text(each.mean), change, number(each.wins)))
+        rows = tuple((Cell(label), *(Cell(value, True) for value in values)) for label, *values in lines)
         runs = self.results.items()
         completed = ((label, i, run.summary.completed) for label, of in runs for i, run in enumerate(of))
-        table = Table(("", "mean", "agent minus this [95 %]"), rows, completion_note(completed) or "")
-        return f"{self.metric}, {draws:,} draws of jobs", table
+        cover = any(each.interval for each in self.baselines.values()) and shortfall(draws)
+        notes = completion_note(completed) or "", legend(["wins"]), str(cover or "")
+        columns = "", "mean", "agent minus this [95 %]", "wins"
+        return f"{self.metric}, {draws:,} draws of jobs", Table(columns, rows, "; ".join(filter(None, notes)))
 
 
 def evaluate(
@@ -123,8 +133,9 @@ def evaluate(
     own, compared = values.pop(AGENT), {}
     for label, theirs in values.items():
         change = paired_difference(own, theirs)
+        wins = superiority(change if lower_is_better(metric) else -change)
         compared[label] = BaselineDifference(
-            float(theirs.mean()), float(change.mean()), mean_interval(change)
+            float(theirs.mean()), float(change.mean()), mean_interval(change), wins
         )
     return Evaluation(metric, float(own.mean()), compared, results)
 
