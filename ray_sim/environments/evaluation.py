@@ -19,7 +19,7 @@ from ray_sim.engine.run import run_world
 from ray_sim.environments.scheduling_env import SchedulingEnv
 from ray_sim.experiments.scenario import parsed
 from ray_sim.experiments.sweep_entries import PolicySpec
-from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.errors import InvalidInputError, failure_text
 from ray_sim.model.readable import number, text_of
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
@@ -35,7 +35,6 @@ from ray_sim.reports.statistics import (
     superiority,
 )
 from ray_sim.reports.tables import legend
-from ray_sim.user_code import users_code
 
 Player = Callable[[Any], int] | str | Mapping[str, object] | Policy | type[Policy]
 """Chooses a valid action for an observation; or a policy, which runs as under `simulate`.
@@ -157,7 +156,7 @@ def _labelled(player: Any) -> tuple[str, Callable[[], Policy] | None]:
     is_class = isinstance(player, type)
     label = getattr(player, "__name__", type(player).__name__)
     if issubclass(player if is_class else type(player), Policy):
-        return label, partial(_made, player, f"agent, baselines: no {label} for each draw")
+        return label, partial(_made, player)
     if callable(player) and not is_class:
         return label, None
     raise InvalidInputError(
@@ -166,13 +165,16 @@ def _labelled(player: Any) -> tuple[str, Callable[[], Policy] | None]:
     )
 
 
-def _made(policy: Policy | type[Policy], failure: str) -> Policy:
+def _made(policy: Policy | type[Policy]) -> Policy:
     """A new policy of a class; or a copy of an object, which serves one run, with the same networks."""
-    with users_code(failure):
-        if isinstance(policy, type):
-            return policy()
-        shared = {id(value): value for name, value in vars(policy).items() if name in policy.unchanging}
-        return deepcopy(policy, shared)
+    shared = {id(value): value for name, value in vars(policy).items() if name in policy.unchanging}
+    try:
+        return policy() if isinstance(policy, type) else deepcopy(policy, shared)
+    except Exception as error:  # of a user's class
+        raise InvalidInputError(
+            f"agent, baselines: no copy of {policy!r} for each draw: {failure_text(error)}; give an object "
+            "that has not run, or a name with parameters"
+        ) from error
 
 
 def _results(

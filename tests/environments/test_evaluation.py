@@ -15,8 +15,9 @@ import gymnasium
 import ray_sim as rs
 from ray_sim.agents.round import Observation
 from ray_sim.contract.elastic_worlds import busy_elastic
+from ray_sim.engine.run import run_world
 from ray_sim.environments import Episode, FlatObservations, PlacementEnv, QueueAgent, QueueEnv, evaluate
-from ray_sim.model.errors import ForbiddenActionError, RaySimError
+from ray_sim.model.errors import ForbiddenActionError, InvalidInputError, RaySimError
 from tests.environments.rules import InTurn, first_valid, in_turn
 from tests.worlds import Job, world_of
 
@@ -140,6 +141,13 @@ def test_policies_are_names_with_parameters_classes_and_objects() -> None:
     assert of_object.baselines["ShortestAtFirst"].difference == 0
 
 
+def test_an_object_that_has_run_may_not_be_copied() -> None:
+    env, used = env_by_hand(), ShortestAtFirst()
+    run_world(env.episodes[0].world, used)
+    with pytest.raises(InvalidInputError, match="give an object that has not run"):
+        evaluate(used, env)
+
+
 class NeedsAFile(InTurn):
     """Cannot be constructed without an argument."""
 
@@ -191,7 +199,7 @@ def test_runs_that_complete_other_numbers_of_jobs_are_told() -> None:
         ((int, env_by_hand(), []), "an object or a class; got <class 'int'>"),
         (
             (NeedsAFile, env_by_hand(), []),
-            "agent, baselines: no NeedsAFile for each draw: TypeError: NeedsAFile.__init__() missing 1",
+            "NeedsAFile'> for each draw: TypeError: NeedsAFile.__init__() missing 1",
         ),
         ((first_valid, env_by_hand(), {"name": "sjf", "parms": {}}), "parms: unknown key; did you mean"),
         ((first_valid, env_by_hand(), {"name": "sjf", "params": {"bakfill": 1}}), "policy sjf 'bakfill'"),
