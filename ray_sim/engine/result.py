@@ -30,6 +30,7 @@ from ray_sim.kernels.core.arrays import (
     NEVER,
     ROLE_NAMES,
     RUNNING,
+    WAITING,
     Ledger,
     Recorder,
 )
@@ -187,7 +188,7 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
         "status": status,
         "reason": reason,
         "utility": _utility(world, ledger.end, completed),
-        "attempts": (ledger.first_start < NEVER).astype(np.int64) + outcome.attempt,
+        "attempts": _attempts(outcome),
         "preempted": preempted(outcome),
         "gpu_s": _nulls(len(table), pl.Float64()) if gpu_us is None else us_to_seconds(gpu_us),
         "wasted_gpu_s": wasted_gpu_s(outcome, gpu_us, run_us),
@@ -196,6 +197,17 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
     return _frame(columns, JOB_SCHEMA).hstack(
         [series.alias(name) for name, series in outcome.kind.job_columns().items()]
     )
+
+
+def _attempts(outcome: Outcome) -> IntArray:
+    """(J,) attempts that began; a gang that fails and does not start again has begun no further one."""
+    ledger, stops = outcome.ledger, outcome.stops.rows
+    begun: IntArray = (ledger.first_start < NEVER) + outcome.attempt
+    stopped = np.zeros_like(begun)
+    np.maximum.at(stopped, stops["job"], stops["attempt"] + 1)
+    idle = np.isin(ledger.status, (WAITING, KILLED)) & (stopped > 0) & (not outcome.kind.lost_by_worker)
+    begun[idle] = stopped[idle]
+    return begun
 
 
 def _frame(columns: Mapping[str, pl.Series | np.ndarray], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:

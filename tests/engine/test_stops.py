@@ -348,6 +348,20 @@ def test_a_job_that_is_killed_while_it_waits_leaves_the_queue(policy: str) -> No
     assert "killed" not in result.stops["reason"]  # it held nothing
 
 
+def test_a_job_that_is_killed_before_it_starts_again_has_begun_one_attempt() -> None:
+    # J1 fails at 2 s; sjf starts J2, and J1 is killed at 4 s.
+    columns: Columns = {
+        "status": ["Killed", "Pass"],
+        "wait_s": [0.0, 0.0],
+        "span_s": [4.0, 3.0],
+        "attempt_log": ["2:oom 5", None],
+    }
+    world = faulty([Job(0, 1, 7), Job(1, 1, 3)], [1], columns, endings="wall", attempts="replay")
+    result = replay(world, "sjf")
+    assert times_of(result) == {"J1": (0, 4), "J2": (2, 5)}
+    assert column_of(result, "attempts") == {"J1": 1, "J2": 1}
+
+
 @pytest.mark.parametrize("submit_s", [0, 3])
 def test_a_job_that_is_killed_when_it_comes_never_starts(submit_s: int) -> None:
     columns: Columns = {"status": ["Killed", "Pass"], "wait_s": [0.0, 0.0], "span_s": [0.0, 9.0]}

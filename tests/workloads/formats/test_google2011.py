@@ -86,6 +86,45 @@ def test_a_task_that_ran_twice_is_its_runs_together_its_span_or_each_of_them(fol
     ]
 
 
+def test_a_log_has_the_length_and_the_end_of_each_run(folder: Folder) -> None:
+    rng = random.Random(1)
+    ends = {EVICT: ":evict", FAIL: ":fail", KILL: ":kill", LOST: ":lost", FINISH: ""}
+    expected, lines = [], [*life((601, SUBMIT), (2000, SCHEDULE), (2090, FINISH), task=99)]
+    for task in range(60):
+        now, log, events = 601, [], []
+        for _ in range(rng.randint(1, 4)):
+            length, end = rng.randint(0, 3), rng.choice([*ends])
+            events += [(now, SUBMIT), (now + 1, SCHEDULE), (now + 1 + length, end)]
+            log += [f"{length}.0{ends[end]}"] * (length > 0)
+            now += length + 2
+        if rng.random() < 0.3:
+            events += [(now, SUBMIT), (now + 1, SCHEDULE)]
+            log.append(f"{2089 - now}.0")  # cut where the parts end
+        lines += life(*events, task=task)
+        expected.append((f"7-{task}", " ".join(log) or None))
+    folder.write("task_events", *sorted(lines, key=lambda line: int(line.split(",")[0])))
+    cut = {"run_time": RunTime.LOG, "censored": Censored.CUT}
+    rows = folder.rows("job_id", "attempt_log", "duration_s", **cut)
+    assert {row[:2] for row in rows} == {*expected, ("7-99", "90.0")}
+    for _, text, duration_s in rows:
+        assert sum(float(each.split(":")[0]) for each in str(text or "0").split()) == duration_s
+    with pytest.raises(InvalidInputError, match="attempts are not drawn"):
+        folder.convert(run_time=RunTime.LOG, censored=Censored.RESAMPLE)
+
+
+def test_a_log_of_more_than_1000_runs_is_rejected(folder: Folder) -> None:
+    events = [
+        event
+        for i in range(1001)
+        for event in ((601 + 3 * i, SUBMIT), (602 + 3 * i, SCHEDULE), (603 + 3 * i, FAIL))
+    ]
+    folder.write("task_events", *life(*events), *sorted(life(*FINISHED, task=1)))
+    assert folder.rows("job_id", run_time=RunTime.LOG) == [("7-1",)]
+    assert pl.read_parquet(str(folder.convert(run_time=RunTime.LOG).rejects))["reason"].to_list() == [
+        "absurd_attempts"
+    ]
+
+
 def test_hundreds_of_submissions_are_one_task(folder: Folder) -> None:
     events = [
         event
@@ -94,6 +133,7 @@ def test_hundreds_of_submissions_are_one_task(folder: Folder) -> None:
     ]
     folder.write("task_events", *life(*events))
     assert folder.rows("attempts", "duration_s", "status") == [(184, 184 * 3, "FAIL")]
+    assert folder.rows("attempt_log", run_time=RunTime.LOG) == [(" ".join(["3.0:fail"] * 184),)]
     assert folder.convert().notes["most_submissions_of_a_task"] == 184
 
 

@@ -27,6 +27,7 @@ from workloads.formats.google.lifecycles import (
     lifecycles,
     resampled,
     select_rows,
+    with_attempt_logs,
     with_neighbours,
     workload_rows,
 )
@@ -86,8 +87,8 @@ def read(
 
 
 def _rule(options: ConvertOptions) -> RunTime:
-    if options.run_time == RunTime.LOG:
-        raise InvalidInputError("--run-time log: is for Philly's logs; take sum or attempts")
+    if options.run_time == RunTime.LOG and options.censored == Censored.RESAMPLE:
+        raise InvalidInputError("--run-time log: attempts are not drawn; take --censored drop or cut")
     if options.rows == RowKind.TASK:
         return options.run_time or RunTime.SUM
     if options.run_time not in (None, RunTime.SPAN):
@@ -118,8 +119,11 @@ def _tasks(trace: GoogleTrace, rule: RunTime) -> Iterator[pl.DataFrame]:
         near = with_neighbours(in_order(events, ["job", "task"]))
         tasks = lifecycles(near, ["job", "task"])
         trace.add_facts(facts_of_tasks(tasks))
+        until = trace.last_us(trace.layout.tasks)
         rows = attempts(near) if rule == RunTime.ATTEMPTS else tasks
-        yield rows.with_columns(until=trace.last_us(trace.layout.tasks))
+        if rule == RunTime.LOG:
+            rows = with_attempt_logs(tasks, near, until)
+        yield rows.with_columns(until=until)
 
 
 def _jobs(trace: GoogleTrace) -> pl.DataFrame | None:

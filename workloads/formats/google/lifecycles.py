@@ -16,6 +16,7 @@ import polars as pl
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import NEVER_US, US_PER_S, IntArray
 from workloads.formats.google.events import FINISH, SCHEDULE, STATUS, SUBMIT
+from workloads.schema import MAX_ATTEMPTS, MAX_COUNT
 from workloads.trace_format import Censored, RunTime
 
 REQUESTS = ("cpu", "memory", "disk", "different_machines")
@@ -29,6 +30,9 @@ _SPENT = (
     *("first_cpu", "first_memory"),
 )
 """Columns that a kept row no longer needs."""
+
+_ENDINGS = {code: f":{name.lower()}" for code, name in STATUS.items() if code != FINISH}
+"""Reasons in an `attempt_log` by event."""
 
 _ENDED = pl.col("last_event").is_in([*STATUS])
 
@@ -202,6 +206,24 @@ def attempts(events: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def with_attempt_logs(tasks: pl.DataFrame, events: pl.DataFrame, until_us: int) -> pl.DataFrame:
+    """Tasks with `attempt_log`: length of each run that took any time, and how it ended unless it finished.
+
+    Parameters
+    ----------
+    tasks : of `lifecycles`
+    events : of `with_neighbours`, from which they come
+    until_us : when a last run without an end is cut
+    """
+    length_us = pl.coalesce("next_time", pl.lit(until_us)) - pl.col("time")
+    length_s = (length_us / US_PER_S).cast(pl.String)
+    ended = pl.col("next_event").replace_strict(_ENDINGS, default="", return_dtype=pl.String)
+    runs = events.filter(pl.col("starts") & (length_us > 0))
+    logs = runs.group_by("lifecycle").agg(attempt_log=(length_s + ended).str.join(" "))
+    numbered = tasks.with_row_index("lifecycle", offset=1).cast({"lifecycle": events["lifecycle"].dtype})
+    return numbered.join(logs, on="lifecycle", how="left", maintain_order="left").drop("lifecycle")
+
+
 def gangs(tasks: pl.DataFrame) -> pl.DataFrame:
     """One row per job: its tasks as one gang, each with the largest request of all.
 
@@ -290,6 +312,7 @@ def select_rows(rows: pl.DataFrame, rule: RunTime, censored: Censored) -> tuple[
         closed = pl.col("run")
         cut = closed + pl.when(open_run).then(pl.col("until") - pl.col("open_start")).otherwise(0)
     sums = rule != RunTime.SPAN
+    absurd = pl.col("attempts") > (MAX_ATTEMPTS if rule == RunTime.LOG else MAX_COUNT)
     unsized = pl.col("num_tasks").is_null() if "num_tasks" in rows.columns else pl.lit(value=False)
     reason = (
         pl.when((pl.col("first_event") != SUBMIT) & (pl.col("submit") > 0))
@@ -302,6 +325,8 @@ def select_rows(rows: pl.DataFrame, rule: RunTime, censored: Censored) -> tuple[
         .then(pl.lit("never_started"))
         .when(sums & (pl.col("lost") > 0))
         .then(pl.lit("incomplete_attempt"))
+        .when(absurd)
+        .then(pl.lit("absurd_attempts"))
         .when(~_ENDED & (censored == Censored.DROP))
         .then(pl.lit("censored"))
     )
@@ -371,6 +396,8 @@ def workload_rows(rows: pl.LazyFrame) -> pl.LazyFrame:
         "wait_s": (pl.col("start") - pl.col("submit")) / US_PER_S,
         "span_s": pl.when(_ENDED).then(pl.col("end") - pl.col("start")) / US_PER_S,
     }
+    if "attempt_log" in names:
+        columns["attempt_log"] = pl.col("attempt_log")
     if "task" in names:
         number = "/{}" if "number" in names else ""
         parts = ("job", "task", "number") if number else ("job", "task")
