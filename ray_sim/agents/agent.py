@@ -57,7 +57,8 @@ class Agent(Policy[PolicyContext, View]):
     @cached_property
     def trained(self) -> Any:
         """What `load` makes of `trained_file`."""
-        return self.load(*self.input_files().values())
+        assert self.trained_file is not None, "`trained` is loaded from `trained_file`"
+        return self.load(Path(self.trained_file))
 
     def load(self, file: Path) -> Any:
         """Read a trained network; override it with `trained_file`."""

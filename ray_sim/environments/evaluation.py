@@ -88,7 +88,7 @@ class Evaluation:
         runs = self.results.items()
         completed = ((label, i, run.summary.completed) for label, of in runs for i, run in enumerate(of))
         cover = any(each.interval for each in self.baselines.values()) and shortfall(draws)
-        notes = completion_note(completed) or "", legend(["wins"]), str(cover or "")
+        notes = completion_note(completed) or "", legend(["wins"] if self.baselines else []), str(cover or "")
         columns = "", "mean", "agent minus this [95 %]", "wins"
         return f"{self.metric}, {draws:,} draws of jobs", Table(columns, rows, "; ".join(filter(None, notes)))
 
@@ -121,7 +121,7 @@ def evaluate(
     for each in given:
         label, new_policy = _labelled(each)
         if label in players:
-            raise InvalidInputError(f"baselines: two are named {label!r}; give functions different names")
+            raise InvalidInputError(f"baselines: two are named {label!r}; give other names, or labels")
         players[label] = each, new_policy
     results = {label: _results(env, inner, *player) for label, player in players.items()}
     flat = {label: [run.summary.flat() for run in runs] for label, runs in results.items()}

@@ -205,7 +205,7 @@ def test_runs_that_complete_other_numbers_of_jobs_are_told() -> None:
         ((first_valid, env_by_hand(), {"name": "sjf", "params": {"bakfill": 1}}), "policy sjf 'bakfill'"),
         ((first_valid, env_by_hand(), {"name": "sjf", "world": {"slot_s": 1}}), "world: only in a sweep"),
         ((first_valid, env_by_hand(), ["sjff"]), "unknown policy 'sjff'. Did you mean"),
-        ((first_valid, env_by_hand(), ["sjf", "sjf"]), "baselines: two are named 'sjf'; give functions"),
+        ((first_valid, env_by_hand(), ["sjf", "sjf"]), "baselines: two are named 'sjf'; give other names"),
         ((first_valid, env_by_hand(), [], "jct"), "unknown metric 'jct'"),
     ],
 )
