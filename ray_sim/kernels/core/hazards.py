@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import F64, I64, NEVER, Bool, Books
+from ray_sim.kernels.core.arrays import F64, I64, NEVER, Books, Bool
 from ray_sim.kernels.core.devices import DEVICE, GPU
 from ray_sim.kernels.core.progress import executed
 
