@@ -48,7 +48,9 @@ NOT_RUN = {
     "minutes to hours; `ray-sim bench` and `ray-sim reproduce` tell their time": (
         *("ray-sim bench", "ray-sim arena", "ray-sim train", "ray-sim reproduce"),
     ),
-    "checkpoints of a training": ("unknown.yaml", "maskable.yaml", "checkpoint=trained", "queue_agent"),
+    "checkpoints of a training": (
+        *("unknown.yaml", "maskable.yaml", "checkpoint=trained", "queue_agent", "train_rule"),
+    ),
     "part of a study that runs for minutes": (
         *("baselines.yaml", "interference-baselines", "capacity-100", "honest.yaml", "strategic.yaml"),
         *("example.csv", "example.yaml", "example.parquet", "google_tasks.csv", "$"),

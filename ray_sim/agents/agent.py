@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 from ray_sim.agents import placement_round, queue_round
@@ -26,15 +28,19 @@ from ray_sim.model.streams import Streams
 class Agent(Policy[PolicyContext, View]):
     """A policy that answers one observation with one action, as often as an environment would ask.
 
-    Its class attributes are the settings of the environment that it was trained in. A trained network is
-    named in `unchanging`, so that snapshots of a run leave it out.
+    Its class attributes are the settings of the environment that it was trained in. Snapshots of a run leave
+    `trained` out; a network in another attribute is named in `unchanging`.
     """
+
+    unchanging = frozenset({"trained"})
 
     entries: ClassVar[Mapping[str, Needs]]
     """Entries of observations by name."""
     observe: tuple[str, ...] | None = None
     """Names of entries of observations; None for the default of the environment."""
     scaled: bool = False
+    trained_file: str | Path | None = None
+    """File of a trained network, which `load` reads; its content is part of a run's identity."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Declare in `sees` what the observations show."""
@@ -43,6 +49,20 @@ class Agent(Policy[PolicyContext, View]):
             cls.sees = vars(cls).get("sees", frozenset()) | sees_of(cls.observe, cls.entries)
 
     _round: Round | None = None
+
+    def input_files(self) -> Mapping[str, Path]:
+        """`trained_file`."""
+        return {} if self.trained_file is None else {"trained_file": Path(self.trained_file)}
+
+    @cached_property
+    def trained(self) -> Any:
+        """What `load` makes of `trained_file`."""
+        assert self.trained_file is not None, "`trained` is loaded from `trained_file`"
+        return self.load(Path(self.trained_file))
+
+    def load(self, file: Path) -> Any:
+        """Read a trained network; override it with `trained_file`."""
+        raise NotImplementedError
 
     def declare(self, observe: tuple[str, ...] | None) -> None:
         """Show these entries of this instance, and declare them in `sees`.

@@ -94,13 +94,9 @@ def _print(report: ComparisonReport) -> None:
     tables = [table for group in report.groups for table in _print_group(group, report.metric, report.scale)]
     sys.stdout.write("\n")
     print_legend(texts_of(tables))
-    if (cover := report.cover) is not None:
-        shares = ", ".join(f"{percent} % if {name}" for name, percent in cover.percent.items())
+    if report.cover is not None:
         sys.stdout.write("\n")
-        print_text(
-            f"intervals over {cover.seeds} seeds hold the true value in 95 % of cases if the differences are "
-            f"normal, {shares} (docs/compare.md, Cover)"
-        )
+        print_text(str(report.cover))
     left_out = [
         *report.notes,
         *(f"{'not run' if each.error is None else 'failed'}: {each.entry.label}" for each in report.missing),

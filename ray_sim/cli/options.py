@@ -22,7 +22,10 @@ Out = Annotated[Path, Option("-o", "--out", help="File to write.")]
 Results = Annotated[Path | None, Option("-o", "--out", help="Directory for the results [results/NAME].")]
 """Directory of the results of a sweep; None is named after the sweep."""
 
-Address = Annotated[str, Option(help="local starts Ray; auto or ray://HOST:PORT join a running one.")]
+Address = Annotated[
+    str,
+    Option(help="local starts Ray; auto or ray://HOST:PORT join a running one; none runs in this process."),
+]
 """Ray that a sweep runs on."""
 
 Resume = Annotated[bool, Option("--resume", help="Run only configurations without a result of this code.")]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Exit, Option
 
 from ray_sim.cli.console import announcer, print_json, print_rows, say
-from ray_sim.cli.options import Address, Json
+from ray_sim.cli.options import Json
 from ray_sim.interruption import interruptible
 from ray_sim.model.readable import duration
 
@@ -44,7 +44,9 @@ def train(
         int | None,
         Option(min=0, help="Actors that collect; 0 collects in this process, without Ray [cores]."),
     ] = None,
-    address: Address = "local",
+    address: Annotated[
+        str, Option(help="local starts Ray; auto or ray://HOST:PORT join a running one.")
+    ] = "local",
     resume: Annotated[bool, Option("--resume", help="Go on after the last round that is kept.")] = False,
     json_output: Json = False,
 ) -> None:

@@ -200,12 +200,13 @@ class RandomFailuresRun(InjectorRun):
     def next_us(self, now_us: int) -> int:
         """The next instant at which it acts, if nothing else happens until then."""
         core, running = self._core, self._core.running
-        changed = running[core.placed_anew[running]]
-        if len(changed):
+        first = next_failure(core.books, self._handle, running, core.placed_anew)
+        if first < 0:
+            changed = running[core.placed_anew[running]]
             core.placed_anew[changed] = False
             gpus = self._kind.gpus(changed)
             look_at(now_us, core.books, self._handle, changed, gpus, self._scale_us, self._shape)
-        first = next_failure(core.books, self._handle, running)
+            first = next_failure(core.books, self._handle, running, core.placed_anew)
         self._next = max(-(-first // self._kind.stop_grid_us) * self._kind.stop_grid_us, now_us)
         return self._next
 

@@ -43,8 +43,10 @@ class StopLog:
     ) -> None:
         """Append stops of ``jobs``, (n,); `attempt` counts from 0, `by` is -1 for none."""
         words = [self._words.setdefault(word, len(self._words)) for word in reason]
-        columns = np.broadcast_arrays(now_us, jobs, attempt, by, lost_us, words)
-        self._rows.append(np.column_stack(columns).astype(np.int64))
+        rows = np.empty((len(jobs), len(_LOG)), dtype=np.int64)
+        for number, column in enumerate((now_us, jobs, attempt, by, lost_us, words)):
+            rows[:, number] = column
+        self._rows.append(rows)
 
     @property
     def rows(self) -> dict[str, IntArray]:

@@ -29,6 +29,10 @@ Observations = dict[str, F32 | I8]
 Step = tuple[Observations, float, bool, bool, dict[str, Any]]
 
 
+class RenderModeError(InvalidInputError, TypeError):
+    """A render mode is asked for. `make_vec_env` of Stable-Baselines3 does without after a TypeError."""
+
+
 class _Stage:
     """One world with the arrays of its runs, which are used again in every episode."""
 
@@ -85,7 +89,7 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64], ABC):
         typed: bool,
     ) -> None:
         if render_mode is not None:
-            raise InvalidInputError(f"render_mode: there is none but None, got {render_mode!r}")
+            raise RenderModeError(f"render_mode: there is none but None, got {render_mode!r}")
         self.render_mode = None
         self._reward = reward_of(reward, reward_scale_s)
         self.episodes = episodes_of(episodes, scenario, seeds)

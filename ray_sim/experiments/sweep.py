@@ -165,7 +165,7 @@ def run_sweep(
     InvalidInputError : the file has problems, the store is in use, or no Ray runs at the address
     StoreFullError : the disk has no room for the list of configurations
     """
-    check_address(address)
+    check_address(address, or_none=True)
     if not isinstance(sweep, Sweep):
         sweep = read_sweep(sweep)
     entries = [configuration.entry for configuration in sweep.configurations]

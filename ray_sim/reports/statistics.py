@@ -288,6 +288,13 @@ class Cover:
     percent: dict[str, int]
     """Percentage of intervals that hold the true value by distribution, highest first; below `PROMISED`."""
 
+    def __str__(self) -> str:
+        shares = ", ".join(f"{percent} % if {name}" for name, percent in self.percent.items())
+        return (
+            f"intervals over {self.seeds} seeds hold the true value in 95 % of cases if the differences are "
+            f"normal, {shares} (docs/compare.md, Cover)"
+        )
+
 
 def shortfall(seeds: int) -> Cover | None:
     """Distributions whose intervals cover too little at this number of seeds, >= 3; None if none does."""

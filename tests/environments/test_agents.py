@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import chdir
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from ray_sim.agents.round import Observation
@@ -13,7 +17,9 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.environments import PlacementAgent, QueueAgent
-from ray_sim.model.errors import ForbiddenActionError, RunFailedError
+from ray_sim.experiments.prepare import prepare
+from ray_sim.experiments.scenario import parse_scenario
+from ray_sim.model.errors import ForbiddenActionError, InvalidInputError, RunFailedError
 from ray_sim.policies.registry import create_policy
 from tests.command_line import python
 from tests.environments.rules import InTurn, LeastLoaded, first_valid, least_loaded
@@ -70,6 +76,50 @@ def test_a_network_is_no_part_of_a_snapshot_if_it_never_changes() -> None:
                 simulation.state()
         else:
             simulation.state()
+
+
+class Weighted(QueueAgent):
+    """The job whose tasks and run time have the largest weighted sum, of those that fit."""
+
+    observe = ("tasks", "duration_s")
+    trained_file = "weights.txt"
+
+    def load(self, file: Path) -> np.ndarray:
+        return np.loadtxt(file)
+
+    def act(self, observation: Observation) -> int:
+        scores = np.stack([observation["tasks"], observation["duration_s"]], axis=1) @ self.trained
+        return int(np.where(observation["action_mask"][:-1], scores, -np.inf).argmax())
+
+
+def test_a_trained_file_is_part_of_a_runs_identity(tmp_path: Path) -> None:
+    content = {
+        "workload": {"synth": {"profile": "philly", "jobs": 30, "load_scale": 3.0}},
+        "cluster": "toy",
+        "policy": f"{__name__}:Weighted",
+    }
+
+    def weighed(text: str) -> tuple[str, float | None]:
+        (tmp_path / "weights.txt").write_text(text, encoding="utf-8")
+        prepared = prepare(parse_scenario(content, "scenario"))
+        return prepared.identity.content_hash, prepared.run().result.summary.jct_s.mean
+
+    with chdir(tmp_path):
+        with pytest.raises(InvalidInputError, match=r"Weighted: trained_file: weights.txt: cannot be read"):
+            _ = prepare(parse_scenario(content, "scenario")).identity
+        longest, shortest = weighed("0 1"), weighed("0 -1")
+        assert longest[0] != shortest[0]
+        assert longest[1] != shortest[1]
+        assert weighed("0 1") == longest
+
+
+def test_what_was_trained_is_no_part_of_a_snapshot(tmp_path: Path) -> None:
+    (tmp_path / "weights.txt").write_text("1 1", encoding="utf-8")
+    agent = Weighted()
+    with chdir(tmp_path):
+        run_world(busy_world(10), agent)
+    assert "trained" in vars(agent)
+    assert "trained" not in agent.state()
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "las", "tetris"])

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ray_sim.contract.rigid_worlds import busy_world
 from tests.command_line import python
 from tests.conftest import REPOSITORY
 
@@ -36,6 +37,7 @@ def test_maskable_ppo_trains_and_runs_as_a_policy(
     learner.save("queue_agent")
     result = run_world(episode.world, create_policy("queue_agent:Trained"))
     assert (result.summary.jct_s.mean or 0.0) / 3600 == pytest.approx(float(jct_h))
+    run_world(busy_world(10), create_policy("queue_agent:Trained"))  # of other servers
 
 
 @pytest.mark.ray
@@ -64,7 +66,7 @@ def test_rules_and_curves_are_on_the_jobs_of_the_examples(
     printed = capsys.readouterr().out
     rows = {line.split(maxsplit=2)[2]: float(line.split()[1]) for line in printed.splitlines()}
     # Random choice and load balancing spread a job over servers, and its transfers take longest there.
-    assert max(rows["first valid action"], rows["tetris_packing"]) < min(rows["random"], rows["load_balance"])
+    assert max(rows["first_valid_action"], rows["tetris_packing"]) < min(rows["random"], rows["load_balance"])
     measured, learned, picture = tmp_path / "rules.txt", tmp_path / "learned.txt", tmp_path / "curves.svg"
     measured.write_text(printed, encoding="utf-8")
     learned.write_text("4000 1.5\n8000 1.25\n", encoding="utf-8")
@@ -73,7 +75,9 @@ def test_rules_and_curves_are_on_the_jobs_of_the_examples(
 
 
 @pytest.mark.slow
-def test_a_rule_of_four_numbers_learns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rule_of_four_numbers_learns_and_runs_as_a_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("gymnasium", reason="gymnasium is not installed")
     from ray_sim.environments import QueueEnv, evaluate
 
@@ -83,7 +87,10 @@ def test_a_rule_of_four_numbers_learns(capsys: pytest.CaptureFixture[str]) -> No
     assert len(ratios) == 4
     assert ratios[-1] < ratios[0]
     other_jobs = QueueEnv(seeds=range(1000, 1010), **example.OPTIONS)
-    found = evaluate(example.rule(weights), other_jobs, example.oldest_that_fits)
+    monkeypatch.chdir(tmp_path)
+    np.savetxt("rule_weights.txt", weights)
+    found = evaluate(example.rule(weights), other_jobs, [example.oldest_that_fits, "train_rule:Rule"])
+    assert found.baselines["train_rule:Rule"].difference == 0
     interval = found.baselines["oldest_that_fits"].interval
     assert interval is not None
     assert interval.high < 0

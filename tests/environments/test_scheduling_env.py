@@ -63,6 +63,18 @@ def test_they_are_registered_once_however_often_it_is_asked_for() -> None:
     assert isinstance(env.unwrapped, QueueEnv)
 
 
+def test_stable_baselines_makes_a_vector_without_its_render_mode() -> None:
+    env_util = pytest.importorskip("stable_baselines3.common.env_util", reason="it is not installed")
+    with pytest.warns(UserWarning, match="'rgb_array' that is not in the possible render_modes"):
+        vector = env_util.make_vec_env("ray_sim/Queue-v1", 2, env_kwargs={"episodes": busy_world(12)})
+    vector.reset()
+    masks = np.array(vector.env_method("action_masks"))
+    _, _, _, _ = vector.step(masks.argmax(axis=1))
+    with pytest.raises(TypeError, match="render_mode: there is none but None, got 'rgb_array'"):
+        gymnasium.make("ray_sim/Queue-v1", episodes=busy_world(12), render_mode="rgb_array")
+    gymnasium.make("ray_sim/Queue-v1", episodes=busy_world(12), render_mode=None)
+
+
 @pytest.mark.slow
 def test_an_id_with_its_module_needs_no_import() -> None:
     """Gymnasium 1.0 reads no entry points of packages: it imports the module that the id names."""

@@ -236,6 +236,28 @@ def test_a_configuration_that_hangs_is_named_and_the_others_go_on(tmp_path: Path
     assert (ended["fifo"].error, ended["mine:Hanging"].lost) == (None, ())
 
 
+def test_without_ray_a_sweep_has_the_same_results_and_failures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policies = ["fifo", "mine:Broken", "srtf"]
+    sweep = sweep_file(tmp_path, "here", policies=policies, workloads=[RESAMPLED], seeds=[0, 1])
+    on_ray = run_sweep(sweep, tmp_path / "ray")
+    monkeypatch.setattr("ray.init", None)
+    here = run_sweep(sweep, tmp_path / "here", address="none")
+    assert here.table.equals(on_ray.table)
+    assert {each.entry for each in here.failures} == {each.entry for each in on_ray.failures}
+    for path in (tmp_path / "ray" / "runs").glob("*/jobs.parquet"):
+        assert path.read_bytes() == (tmp_path / "here" / path.relative_to(tmp_path / "ray")).read_bytes()
+    resumed = run_sweep(sweep, tmp_path / "here", address="none", resume=True)
+    assert (resumed.resumed, len(resumed.failures)) == (4, 2)
+    stops = iter([False, True])
+    stopped = run_sweep(sweep, tmp_path / "stopped", address="none", stop=lambda: next(stops))
+    assert (stopped.stopped, stopped.missing) == ("interrupted", 5)
+    actors = sweep_file(tmp_path, "actors", fleet="actors")
+    with pytest.raises(InvalidInputError, match="--address none: fleet=actors needs Ray"):
+        run_sweep(actors, tmp_path / "actors", address="none")
+
+
 def test_an_address_that_is_none_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"--address 10\.0\.0\.1: must be local, auto or ray://"):
         run_sweep(sweep_file(tmp_path, "lost"), tmp_path / "store", address="10.0.0.1")

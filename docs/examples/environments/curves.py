@@ -11,7 +11,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-TITLES = {"queue": "Queue-v0, MaskablePPO", "placement": "Placement-v0, PPO of RLlib"}
+TITLES = {"queue": "Queue-v1, MaskablePPO", "placement": "Placement-v1, PPO of RLlib"}
 
 
 def main(queue, placement, rules, picture):

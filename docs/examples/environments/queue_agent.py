@@ -8,11 +8,13 @@ from ray_sim.environments import QueueAgent
 class Trained(QueueAgent):
     """Starts jobs in the order that the network has learned."""
 
-    most_jobs, scaled, observe = 6, True, ("duration_s", "tasks", "free")
-    unchanging = frozenset({"network"})
+    most_jobs, scaled, observe = 6, True, ("duration_s", "tasks", "running")
+    trained_file = "queue_agent.zip"
 
-    def __init__(self):
-        self.network = MaskablePPO.load("queue_agent", device="cpu")
+    def load(self, file):
+        return MaskablePPO.load(file, device="cpu")
 
     def act(self, seen):
-        return int(self.network.predict(seen, action_masks=seen["action_mask"], deterministic=True)[0])
+        if not seen.pop("running")[0]:  # the network does not see it
+            seen["action_mask"][-1] = 0  # nothing may be due to wait for
+        return int(self.trained.predict(seen, action_masks=seen["action_mask"], deterministic=True)[0])

@@ -1,29 +1,23 @@
 """Print the mean completion time in hours of rules and policies, on the jobs that the examples measure."""
 
-import numpy as np
-
-from ray_sim.engine.run import run_world
 from ray_sim.environments import PlacementEnv, QueueEnv, evaluate
-from ray_sim.policies.registry import create_policy
 
 POLICIES = {
-    "queue": [("fifo", {}), ("sjf", {}), ("sjf", {"backfill": "true"})],
-    "placement": [("load_balance", {}), ("tetris_packing", {}), ("fifo", {}), ("sjf", {})],
+    "queue": ["fifo", "sjf", {"name": "sjf", "params": {"backfill": True}}],
+    "placement": ["load_balance", "tetris_packing", "fifo", "sjf"],
 }
 
 
-def policy_mean_jct_h(episodes, name, params):
-    runs = [run_world(world, create_policy(name, params), seed=seed) for world, seed in episodes]
-    return np.mean([run.summary.jct_s.mean / 3600 for run in runs])
+def first_valid_action(seen):
+    return seen["action_mask"].argmax()
 
 
 def print_rules(example, env):
     env.action_space.seed(0)
-    print(example, evaluate(lambda seen: env.action_space.sample(), env).mean / 3600, "random")
-    print(example, evaluate(lambda seen: seen["action_mask"].argmax(), env).mean / 3600, "first valid action")
-    for name, params in POLICIES[example]:
-        label = " ".join([name, *(f"{key}={value}" for key, value in params.items())])
-        print(example, policy_mean_jct_h(env.episodes, name, params), label)
+    found = evaluate(lambda seen: env.action_space.sample(), env, [first_valid_action, *POLICIES[example]])
+    print(example, found.mean / 3600, "random")
+    for label, rule in found.baselines.items():
+        print(example, rule.mean / 3600, label)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Train PPO of RLlib in ray_sim/Placement-v0; print steps and the mean JCT of other jobs in hours."""
+"""Train PPO of RLlib in ray_sim/Placement-v1; print steps and the mean JCT of other jobs in hours."""
 
 import torch
 from ray.rllib.algorithms.ppo import PPOConfig

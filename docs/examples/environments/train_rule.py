@@ -1,8 +1,8 @@
-"""Train a rule of four numbers in ray_sim/Queue-v0 by the cross-entropy method; judge it on other jobs."""
+"""Train a rule of four numbers in ray_sim/Queue-v1 by the cross-entropy method; judge it on other jobs."""
 
 import numpy as np
 
-from ray_sim.environments import QueueEnv, evaluate
+from ray_sim.environments import QueueAgent, QueueEnv, evaluate
 
 OPTIONS = {"scenario": "queue.yaml", "most_jobs": 32, "scaled": True}
 OPTIONS |= {"observe": ("tasks", "duration_s", "waited_s")}
@@ -26,6 +26,19 @@ def rule(weights):
         return len(fits) if may_wait and scores[best] <= 0 else best
 
     return act
+
+
+class Rule(QueueAgent):
+    """The rule that was trained, as a policy: --policy train_rule:Rule."""
+
+    most_jobs, scaled, observe = OPTIONS["most_jobs"], OPTIONS["scaled"], OPTIONS["observe"]
+    trained_file = "rule_weights.txt"
+
+    def load(self, file):
+        return rule(np.loadtxt(file))
+
+    def act(self, seen):
+        return self.trained(seen)
 
 
 def oldest_that_fits(seen):
@@ -66,5 +79,6 @@ def train(seeds=256, rounds=10, rules=20, draws=20, kept=5):
 if __name__ == "__main__":
     weights = train()
     print("\nweights:", weights.round(2))
+    np.savetxt("rule_weights.txt", weights)
     other_jobs = QueueEnv(seeds=range(2000, 2100), **OPTIONS)
     print(evaluate(rule(weights), other_jobs, [oldest_that_fits, shortest_that_fits, "sjf", "srtf"]))

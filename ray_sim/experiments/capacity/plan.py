@@ -174,7 +174,7 @@ def run_plan(
     InvalidInputError : the goal is relative to a metric of the scenario that is infinite or below 0
     """
     options = options or RunOptions()
-    check_address(options.address)
+    check_address(options.address, or_none=True)
     inputs = HashedInputs()
     world = request.scenario.model_copy(update={"policy": "fifo", "params": {}})  # plans share its runs
     name = f"plan-{inputs.identify(world).scenario_hash[:SHORT]}"

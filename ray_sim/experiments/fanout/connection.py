@@ -28,6 +28,9 @@ _ONE_THREAD = {
 }
 """Environment of a worker: one thread, since a run is one task on one core."""
 
+NO_RAY = "none"
+"""Address with which runs happen in this process, one after the other."""
+
 _CLIENT_PORT = 10001
 """Default port on which Ray listens for clients."""
 
@@ -51,12 +54,13 @@ _VERSIONS = re.compile(
 """Pattern of Ray's message about different versions of cluster and driver."""
 
 
-def check_address(address: str) -> None:
-    """Raise `InvalidInputError` unless the text can be the address of a Ray cluster."""
-    if address in ("local", "auto"):
+def check_address(address: str, *, or_none: bool = False) -> None:
+    """Raise `InvalidInputError` unless it can be the address of a Ray cluster, or is an allowed `NO_RAY`."""
+    if address in ("local", "auto", *([NO_RAY] if or_none else [])):
         return
     if not address.startswith("ray://") or _server(address) is None:
-        raise InvalidInputError(f"--address {address}: must be local, auto or ray://HOST:PORT")
+        none = ", or none" if or_none else ""
+        raise InvalidInputError(f"--address {address}: must be local, auto or ray://HOST:PORT{none}")
 
 
 def _server(address: str) -> tuple[str, int] | None:
@@ -88,6 +92,9 @@ def cluster(address: str, announce: Callable[[str], None] = lambda text: None) -
     InvalidInputError : no cluster at the address, or one that this process cannot use
     RunFailedError : Ray did not start on this machine
     """
+    if address == NO_RAY:
+        yield 1
+        return
     announce("starting Ray" if address == "local" else f"joining Ray at {address}")
     # Ray lets every user of the machine write into its own directory, which has sockets and code.
     private = partial(tempfile.TemporaryDirectory, prefix="ray-", ignore_cleanup_errors=True)
@@ -170,7 +177,8 @@ def _start(directory: str, announce: Callable[[str], None]) -> None:
                 reason = in_a_line(error).rstrip(".")
                 raise RunFailedError(
                     f"Ray did not start on this machine: {reason}; check its free memory and the space in "
-                    "its temporary directory (RAY_TMPDIR, default /tmp), or try again when it is less busy"
+                    "its temporary directory (RAY_TMPDIR, default /tmp), try again when it is less busy, or "
+                    "run a sweep without Ray by --address none"
                 ) from error
             _end_node(error)
         announce("Ray did not start in time: trying once more")

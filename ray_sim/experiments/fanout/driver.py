@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from ray_sim.experiments.fanout.connection import RayLostError, cluster, cores, dead_process
+from ray_sim.experiments.fanout.connection import NO_RAY, RayLostError, cluster, cores, dead_process
 from ray_sim.experiments.fanout.tasks import (
     TASK_S,
     Answer,
@@ -49,25 +49,18 @@ class Shared:
 
         self._draw = ray.remote(num_cpus=1, max_retries=0, scheduling_strategy="SPREAD")(draw)
         self._inputs = inputs
-        self._uses = Counter(key for each in configurations for key in self._keys(each))
+        self._uses = Counter(key for each in configurations for key in _keys(each, inputs))
         self._frames: dict[str, ObjectRef[Base]] = {}
         self._jobs: dict[str, ObjectRef[Drawn]] = {}
         self._servers: dict[str, ObjectRef[Cluster]] = {}
 
-    def in_order(self, configurations: Sequence[Configuration]) -> list[Configuration]:
-        """Sort configurations by their jobs, so that few drawn workloads are in memory at a time."""
-        first: dict[str, int] = {}
-        places = [first.setdefault(self._keys(each)[1], index) for index, each in enumerate(configurations)]
-        order = sorted(range(len(configurations)), key=places.__getitem__)
-        return [configurations[index] for index in order]
-
     def task(self, configurations: Sequence[Configuration]) -> tuple[list[Item], list[Reference]]:
         """Items to run in one task, and the objects they need."""
         objects: dict[Reference, int] = {}
-        here = Counter(self._keys(each)[1] for each in configurations)
+        here = Counter(_keys(each, self._inputs)[1] for each in configurations)
         items = []
         for each in configurations:
-            key = self._keys(each)[1]
+            key = _keys(each, self._inputs)[1]
             jobs = objects.setdefault(
                 self._jobs_of(each, only_here=here[key] == self._uses[key]), len(objects)
             )
@@ -77,11 +70,11 @@ class Shared:
 
     def renew(self, configuration: Configuration) -> None:
         """Draw the jobs again for another attempt, since they may be lost with the machine that held them."""
-        self._jobs.pop(self._keys(configuration)[1], None)
+        self._jobs.pop(_keys(configuration, self._inputs)[1], None)
 
     def release(self, configuration: Configuration) -> None:
         """Release the objects that no later configuration needs."""
-        for key in self._keys(configuration):
+        for key in _keys(configuration, self._inputs):
             self._uses[key] -= 1
             if not self._uses[key]:
                 for refs in (self._frames, self._jobs, self._servers):
@@ -92,7 +85,7 @@ class Shared:
         import ray
 
         scenario = configuration.identity.scenario
-        frame, jobs, _ = self._keys(configuration)
+        frame, jobs, _ = _keys(configuration, self._inputs)
         if frame not in self._frames:
             self._frames[frame] = ray.put(self._inputs.base(scenario.workload))
         if jobs not in self._jobs:
@@ -107,22 +100,31 @@ class Shared:
         import ray
 
         scenario = configuration.identity.scenario
-        key = self._keys(configuration)[2]
+        key = _keys(configuration, self._inputs)[2]
         if key not in self._servers:
             self._servers[key] = ray.put(self._inputs.servers(scenario.cluster, scenario.world))
         return self._servers[key]
 
-    def _keys(self, configuration: Configuration) -> tuple[str, str, str]:
-        """Keys of the frame, the jobs and the cluster of a configuration."""
-        scenario = configuration.identity.scenario
-        workload = scenario.workload
-        seed = scenario.seed if workload.uses_seed else "any"
-        offer = offer_of(workload, self._inputs.cluster(scenario.cluster))
-        return (
-            f"frame {workload.file}, {workload.profiles}, {workload.stream}",
-            f"jobs {workload.model_dump_json()} seed {seed} for {offer}",
-            f"cluster {scenario.cluster}, {split_world(scenario.world)[1]}",
-        )
+
+def _keys(configuration: Configuration, inputs: HashedInputs) -> tuple[str, str, str]:
+    """Keys of the frame, the jobs and the cluster of a configuration."""
+    scenario = configuration.identity.scenario
+    workload = scenario.workload
+    seed = scenario.seed if workload.uses_seed else "any"
+    offer = offer_of(workload, inputs.cluster(scenario.cluster))
+    return (
+        f"frame {workload.file}, {workload.profiles}, {workload.stream}",
+        f"jobs {workload.model_dump_json()} seed {seed} for {offer}",
+        f"cluster {scenario.cluster}, {split_world(scenario.world)[1]}",
+    )
+
+
+def _by_jobs(configurations: Sequence[Configuration], inputs: HashedInputs) -> list[Configuration]:
+    """Sort configurations by their jobs, so that few drawn workloads are in memory at a time."""
+    first: dict[str, int] = {}
+    places = [first.setdefault(_keys(each, inputs)[1], index) for index, each in enumerate(configurations)]
+    order = sorted(range(len(configurations)), key=places.__getitem__)
+    return [configurations[index] for index in order]
 
 
 MAX_ATTEMPTS = 3
@@ -157,7 +159,8 @@ def fan_out(
 
     Parameters
     ----------
-    address : ``local`` starts Ray here and ends it afterwards, ``auto`` and ``ray://host:port`` join one
+    address : ``local`` starts Ray here and ends it afterwards, ``auto`` and ``ray://host:port`` join one;
+        ``none`` runs all in this process, one after the other, where a run that kills its process ends all
     max_in_flight : configurations submitted to Ray at a time; by default about a second of work per core,
         and the work of one more core in reserve
     stop : called twice a second; once it returns True, no further task starts
@@ -173,6 +176,9 @@ def fan_out(
     """
     if not configurations:
         return  # starting Ray takes seconds
+    if address == NO_RAY:
+        yield from _in_this_process(configurations, inputs, store, stop, stop_after_s, under_way)
+        return
     words = (
         "error: this process was ended from outside, or by Ray, whose processes have died; results so far "
         f"are in {store.root}: go on with the same command and --resume"
@@ -186,6 +192,44 @@ def fan_out(
     with suppress(_StoppedError), last_words(words), cluster(address, announce_unless_stopped) as count:
         runs = _FanOut(configurations, inputs, store, max_in_flight, count, stop_after_s)
         yield from runs.outcomes(stop, under_way)
+
+
+def _in_this_process(
+    configurations: Sequence[Configuration],
+    inputs: HashedInputs,
+    store: ResultStore,
+    stop: Callable[[], bool],
+    stop_after_s: float | None,
+    under_way: Callable[[int], None],
+) -> Iterator[ConfigurationOutcome]:
+    if any(each.identity.scenario.fleet == "actors" for each in configurations):
+        raise InvalidInputError("--address none: fleet=actors needs Ray; leave out one of them")
+    jobs, drawn = "", None
+    for each in _by_jobs(configurations, inputs):
+        if stop():
+            return
+        under_way(1)
+        scenario, key = each.identity.scenario, _keys(each, inputs)[1]
+        if drawn is None or key != jobs:
+            offer = offer_of(scenario.workload, inputs.cluster(scenario.cluster))
+            drawn, jobs = draw(scenario.workload, scenario.seed, inputs.base(scenario.workload), offer), key
+        servers = inputs.servers(scenario.cluster, scenario.world)
+        done = run_items([Item(each.identity, key, 0, 1)], store, stop_after_s, drawn, servers)
+        yield ConfigurationOutcome(each.entry, _kept(store, each, done.answers[0]))
+
+
+def _kept(store: ResultStore, configuration: Configuration, answer: Answer) -> str | None:
+    """Store the result of a configuration; returns its error, or None once the result is stored."""
+    if isinstance(answer, Failed):
+        if answer.store_full:
+            raise StoreFullError(answer.text)
+        return answer.text
+    try:
+        if answer is not None:
+            store.put(_hash(configuration), answer)
+    except InvalidInputError as error:
+        return str(error)
+    return None
 
 
 class _StoppedError(Exception):
@@ -215,7 +259,7 @@ class _FanOut:
         self._run = ray.remote(num_cpus=1, max_retries=0, scheduling_strategy="SPREAD")(run_items)
         self._store = store
         self._shared = Shared(configurations, inputs)
-        self._todo = deque(self._shared.in_order(configurations))
+        self._todo = deque(_by_jobs(configurations, inputs))
         self._pending: dict[ObjectRef[Done], _Task] = {}
         self._lost: defaultdict[str, list[str]] = defaultdict(list)
         self._alone: set[str] = set()
@@ -299,7 +343,7 @@ class _FanOut:
             self._mean_s = spent_s if math.isinf(self._mean_s) else (self._mean_s + spent_s) / 2
             self._todo.extendleft(reversed(task.configurations[len(done.answers) :]))
             for configuration, answer in zip(task.configurations, done.answers, strict=False):
-                yield self._outcome(configuration, self._keep(configuration, answer))
+                yield self._outcome(configuration, _kept(self._store, configuration, answer))
 
     def _after_loss(self, task: _Task, reason: str) -> Iterator[ConfigurationOutcome]:
         """Keep the results that the lost task had stored, and retry the rest in separate tasks.
@@ -330,19 +374,6 @@ class _FanOut:
         new = [each for each, stamp in before if self._store.stamp(_hash(each)) not in (None, stamp)]
         damaged = {found.entry.content_hash for found in self._store.damaged(each.entry for each in new)}
         return [each for each in new if _hash(each) not in damaged]
-
-    def _keep(self, configuration: Configuration, answer: Answer) -> str | None:
-        """Store the result of a configuration; returns its error, or None once the result is stored."""
-        if isinstance(answer, Failed):
-            if answer.store_full:
-                raise StoreFullError(answer.text)
-            return answer.text
-        try:
-            if answer is not None:
-                self._store.put(_hash(configuration), answer)
-        except InvalidInputError as error:
-            return str(error)
-        return None
 
     def _outcome(self, configuration: Configuration, error: str | None = None) -> ConfigurationOutcome:
         self._shared.release(configuration)

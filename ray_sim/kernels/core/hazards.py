@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import F64, I64, NEVER, Books
+from ray_sim.kernels.core.arrays import F64, I64, NEVER, Books, Bool
 from ray_sim.kernels.core.devices import DEVICE, GPU
 from ray_sim.kernels.core.progress import executed
 
@@ -71,10 +71,15 @@ def look_at(
 
 
 @kernel
-def next_failure(books: Books, hazard: Hazard, running: I64) -> int:
-    """Return the first instant at which one of the ``running`` jobs fails, NEVER if none does; O(n)."""
+def next_failure(books: Books, hazard: Hazard, running: I64, placed_anew: Bool) -> int:
+    """Return the first instant at which one of the ``running`` jobs fails, NEVER if none does; O(n).
+
+    -1 if one of them has been placed anew: `look_at` it first.
+    """
     ledger, first = books.ledger, NEVER
     for job in running:
+        if placed_anew[job]:
+            return -1
         if hazard.due[job] < NEVER:
             first = min(first, ledger.anchor[job] + hazard.due[job] - ledger.ran[job])
     return first
