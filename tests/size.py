@@ -19,12 +19,12 @@ PRODUCT = ("ray_sim", "workloads", "cluster_specs", "jobs", "benchmarks")
 SHORT = 40
 
 BUDGETS = {
-    "lines of Python": 93_600,
+    "lines of Python": 93_900,
     "files of Python": 610,
     f"files under {SHORT} lines": 77,
     "modules in the longest import chain": 26,
-    "lines of tests": 77_200,
-    "words of docs outside decisions": 100_000,
+    "lines of tests": 78_700,
+    "words of docs outside decisions": 101_600,
 }
 
 
