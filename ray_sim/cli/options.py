@@ -24,7 +24,7 @@ Results = Annotated[Path | None, Option("-o", "--out", help="Directory for the r
 
 Address = Annotated[
     str,
-    Option(help="local starts Ray; auto or ray://HOST:PORT join a running one; none runs in this process."),
+    Option(help="local starts Ray; auto, HOST:PORT or ray://HOST:PORT join one; none runs in this process."),
 ]
 """Ray that a sweep runs on."""
 

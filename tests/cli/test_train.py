@@ -58,6 +58,6 @@ def test_a_round_is_a_line_and_what_is_changed_is_not_logged(
 def test_mistakes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = written(tmp_path)
     assert "none.yaml" in complaint(capsys, "train", "harmony", str(tmp_path / "none.yaml"))
-    assert "--address nowhere: must be local, auto or ray://HOST:PORT" in complaint(
+    assert "--address nowhere: must be local, auto, ray://HOST:PORT or HOST:PORT" in complaint(
         capsys, "train", "harmony", str(plan), "--address", "nowhere"
     )

@@ -259,7 +259,7 @@ def test_without_ray_a_sweep_has_the_same_results_and_failures(
 
 
 def test_an_address_that_is_none_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match=r"--address 10\.0\.0\.1: must be local, auto or ray://"):
+    with pytest.raises(InvalidInputError, match=r"--address 10\.0\.0\.1: must be local, auto, ray://"):
         run_sweep(sweep_file(tmp_path, "lost"), tmp_path / "store", address="10.0.0.1")
     assert not (tmp_path / "store").exists()
 

@@ -58,9 +58,11 @@ def check_address(address: str, *, or_none: bool = False) -> None:
     """Raise `InvalidInputError` unless it can be the address of a Ray cluster, or is an allowed `NO_RAY`."""
     if address in ("local", "auto", *([NO_RAY] if or_none else [])):
         return
-    if not address.startswith("ray://") or _server(address) is None:
+    if not re.match(r"ray://|[^/]+:\d+$", address) or _server(address) is None:
         none = ", or none" if or_none else ""
-        raise InvalidInputError(f"--address {address}: must be local, auto or ray://HOST:PORT{none}")
+        raise InvalidInputError(
+            f"--address {address}: must be local, auto, ray://HOST:PORT or HOST:PORT{none}"
+        )
 
 
 def _server(address: str) -> tuple[str, int] | None:
@@ -196,7 +198,13 @@ def _end_node(error: Exception) -> None:
 def _join(address: str) -> None:
     import ray
 
-    server = _server(os.environ.get("RAY_ADDRESS", "") if address == "auto" else address)
+    at = os.environ.get("RAY_ADDRESS", "") if address == "auto" else address
+    if at.startswith("http"):
+        raise InvalidInputError(
+            f"--address auto: RAY_ADDRESS={at} is a dashboard; name the head there, HOST:6379, and the "
+            "dashboard by RAY_API_SERVER_ADDRESS"
+        )
+    server = _server(at)
     if server is not None:
         _knock(*server)
     # If this process is a job, its environment is kept, apart from the number of threads.

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ray_sim.experiments.fanout.connection import check_address
+from ray_sim.model.errors import InvalidInputError
 from tests.command_line import RAY_SIM
 from tests.ray_nodes import REPOSITORY, without_clusters
 
@@ -116,3 +118,18 @@ def test_a_second_start_that_times_out_is_an_error_that_says_what_to_do(tmp_path
     assert "Ray did not start on this machine: The current node timed out during startup" in ended.stderr
     assert "overloaded; check its free memory and the space in its temporary directory" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_the_address_of_a_dashboard_is_no_address_of_a_cluster(tmp_path: Path) -> None:
+    code = "from ray_sim.experiments.fanout.connection import cluster\nwith cluster('auto'): pass"
+    command = [sys.executable, "-c", code]
+    here = os.environ | {"RAY_ADDRESS": "http://127.0.0.1:8265"}
+    ended = subprocess.run(command, cwd=tmp_path, env=here, capture_output=True, text=True, check=False)
+    assert "--address auto: RAY_ADDRESS=http://127.0.0.1:8265 is a dashboard; name the head" in ended.stderr
+
+
+def test_a_head_may_be_named_by_host_and_port() -> None:
+    check_address("10.0.0.1:6379")
+    for text in ("10.0.0.1", "10.0.0.1:", "10.0.0.1:70000", "http://10.0.0.1:6379"):
+        with pytest.raises(InvalidInputError, match="must be local, auto, ray://HOST:PORT or HOST:PORT"):
+            check_address(text)
