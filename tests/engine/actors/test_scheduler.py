@@ -21,6 +21,7 @@ from ray_sim.contract.suite import ACTOR_CLAUSES
 from ray_sim.engine.actors.ray_fleet import RayFleet, on_node
 from ray_sim.engine.actors.scheduler import run_on_actors
 from ray_sim.engine.actors.site_link import MAX_DEATHS, SiteLink
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.simulation import Simulation
@@ -40,7 +41,7 @@ from tests.patience import until
 from tests.proofs import instances
 from tests.random_worlds import PolicyChoice, policies
 from tests.required import new_policy
-from tests.worlds import fingerprint, replay
+from tests.worlds import Job, cluster_of, fingerprint, job_table, replay
 
 pytestmark = pytest.mark.ray
 
@@ -148,6 +149,25 @@ def test_types_and_shares_of_gpus_are_the_same_on_actors() -> None:
     )
     result = run_on_actors(world, new, sites=2)
     assert fingerprint(result) == fingerprint(replay(world, new(), loop="general"))
+
+
+def test_failures_are_the_same_on_actors() -> None:
+    gangs = [Job(300.0 * i, 1 + i % 3, 3600.0 * (1 + i % 4)) for i in range(24)]
+    params = {"failure_gpu_h": 4.0, "checkpoint_s": 600.0, "retries": 100}
+    chunks = busy_chunks(20)
+    for policy, world in (
+        (FIFO, build_world(job_table(gangs), cluster_of([2, 2, 2]), params=params)),
+        (
+            CHUNK_SPT,
+            build_world(
+                chunks.table, chunks.cluster, params={**chunks.params, "failure_gpu_h": 1.0, "retries": 100}
+            ),
+        ),
+    ):
+        result = run_on_actors(world, policy, sites=2)
+        assert result.stops is not None
+        assert len(result.stops) > 3
+        assert fingerprint(result) == fingerprint(replay(world, policy(), loop="general"))
 
 
 @settings(max_examples=instances(6, 2))
