@@ -120,9 +120,14 @@ def _log_problems(table: JobTable, log: AttemptLog) -> Iterator[str]:
             yield f"attempt_log of job {table.name(first)} {text}: {found} ({wrong.sum():,} such jobs)"
 
 
-def fault_warnings(world: World) -> Iterator[str]:
-    """Warnings of a run whose random failures cost no progress."""
+def fault_warnings(world: World, last_us: int) -> Iterator[str]:
+    """Warnings of a run until ``last_us``: failures cost no progress, servers come and go at other times."""
     draws = any(isinstance(each, RandomFailures) for each in world.injectors)
     heeded = "checkpoint_s" not in world.kind.unheeded
     if draws and world.retries and world.checkpoint_us == 0 and heeded:
         yield "checkpoint_s is 0, so that random failures cost no progress; give the time between checkpoints"
+    if world.cluster.availability is not None and not (world.outages.time <= last_us).any():
+        yield (
+            "no server comes or goes in this run; times of an availability file are in the workload's own "
+            f"seconds, here from {world.table.origin_us / US_PER_S:.15g} s on"
+        )

@@ -100,7 +100,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         policy_counts=dict(outcome.policy_counts) if outcome.policy_counts else None,
         policy_figures=dict(outcome.policy_figures) if outcome.policy_figures else None,
         policy_warnings=[
-            *fault_warnings(world),
+            *fault_warnings(world, outcome.now_us),
             *outcome.policy_warnings,
             *order_warnings(outcome.order, world, outcome.ledger, outcome.record),
         ]

@@ -84,6 +84,14 @@ def test_a_job_on_a_failed_server_goes_on_from_its_last_checkpoint_after_the_rep
     assert (result.summary.interruptions, result.summary.lost_s) == (1, lost_s)
 
 
+def test_a_file_on_another_clock_is_told() -> None:
+    # Jobs come from second 1,000 on, the server fails at 10 and is back at 20 s.
+    for at_s, told in ((10, True), (1003, False)):
+        world = world_of([Job(1000, 1, 5)], [1], [(at_s, 0, False), (at_s + 10, 0, True)])
+        warnings = replay(world, "fifo").summary.policy_warnings or []
+        assert any("in the workload's own seconds, here from 1000 s on" in each for each in warnings) == told
+
+
 def test_events_tell_which_server_went_and_who_lost_it() -> None:
     result = both(world_of([Job(0, 1, 10)], [1], ONE_FAILURE))
     assert result.events.select("time_s", "event", "job_id", "server").rows() == [

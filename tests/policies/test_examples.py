@@ -68,8 +68,20 @@ def test_the_policy_of_the_readme_keeps_the_contract(tmp_path: Path, monkeypatch
     assert [(each.name, each.detail) for each in outcomes if each.failed] == []
 
 
+@pytest.mark.long
+def test_the_agent_that_draws_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [source] = re.findall(
+        r"^```python\n(class AnyThatFits.*?)^```$", (DOCS / "environments.md").read_text(), re.M | re.S
+    )
+    imports = "import numpy as np\nfrom ray_sim.environments import QueueAgent\n\n\n"
+    (tmp_path / "any_that_fits.py").write_text(imports + source)
+    monkeypatch.syspath_prepend(tmp_path)
+    outcomes = check_policy("any_that_fits:AnyThatFits")
+    assert [(each.name, each.detail) for each in outcomes if each.failed] == []
+
+
 def test_pages_show_no_other_policy() -> None:
-    """Policies in code blocks; `Trained` needs a network that the page trains first."""
+    """Policies in code blocks; `Rule` needs weights that the page trains first."""
     pages = [README, *DOCS.glob("*.md")]
     code = "\n".join(
         block
@@ -77,7 +89,7 @@ def test_pages_show_no_other_policy() -> None:
         for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S)
     )
     shown = set(re.findall(r"^class (\w+)\(", code, re.M))
-    assert shown == {*EXAMPLES.values(), "ShortestFirst", "Trained"}
+    assert shown == {*EXAMPLES.values(), "ShortestFirst", "AnyThatFits", "Rule"}
 
 
 def test_a_priority_takes_the_compiled_loop() -> None:
