@@ -50,7 +50,7 @@ ROLES: dict[str, tuple[str, ...]] = {
         "(job|task|pod|run|workload|submission|app|application)_?(id|uid|uuid|identifier|key)|jid",
         "id|uid|uuid|(job|task|pod|run|workload)_?(no|nr|number|num|name)|job|name",
     ),
-    "user": ("name|id|hash|jobs?", "users?|username|owner|submitter|submitted_?by|requester"),
+    "user": ("name|id|hash|jobs?", "users?|username|login|owner|submitter|submitted_?by|requester"),
     "vc": (
         "name|id|jobs?",
         "vc|virtual_?cluster|partition|queue",

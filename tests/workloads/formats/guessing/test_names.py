@@ -21,6 +21,7 @@ from workloads.formats.guessing.names import Said, said_by
         ("queue", "vc", None),
         ("Queue time (min)", "wait_s", "min"),
         ("gpu_model", "gpu_types", None),
+        ("Login", "user", None),
     ],
 )
 def test_a_name_tells_a_column_and_its_unit(name: str, role: str, unit: str | None) -> None:
