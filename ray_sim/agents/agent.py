@@ -22,6 +22,7 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
+from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.streams import Streams
 
 
@@ -56,13 +57,14 @@ class Agent(Policy[PolicyContext, View]):
 
     @cached_property
     def trained(self) -> Any:
-        """What `load` makes of `trained_file`."""
+        """The network that `load` reads from `trained_file`."""
         assert self.trained_file is not None, "`trained` is loaded from `trained_file`"
         return self.load(Path(self.trained_file))
 
     def load(self, file: Path) -> Any:
         """Read a trained network; override it with `trained_file`."""
-        raise NotImplementedError
+        name = type(self).__name__
+        raise InvalidInputError(f"policy {name}: trained_file={file} needs a method load(file) that reads it")
 
     def declare(self, observe: tuple[str, ...] | None) -> None:
         """Show these entries of this instance, and declare them in `sees`.

@@ -35,7 +35,7 @@ class World:
     checkpoint_us: int = 0
     restart_us: int = 0
     preemption: int = KEEP_ALL
-    """What a job keeps that the policy suspends or moves: `KEEP_ALL`, `KEEP_CHECKPOINT` or `KEEP_NOTHING`."""
+    """Progress kept by a job that is suspended or moved: `KEEP_ALL`, `KEEP_CHECKPOINT` or `KEEP_NOTHING`."""
     injectors: tuple[Injector, ...] = ()
     """Causes of faults, in the order in which they act at an instant."""
     retries: int = 0

@@ -79,7 +79,7 @@ class JobKind(ABC):
     untyped: str = ""
     """Why its jobs cannot be confined to some GPU types; empty where they can."""
     faults: frozenset[str] = frozenset()
-    """What injectors may do to its jobs: `stop` them, so that they wait again, and `end` them."""
+    """Faults that its jobs can suffer: `stop`, after which they wait again, and `end`."""
     devices: bool = False
     """Whether tasks of its jobs may share a GPU as a device."""
     observations: frozenset[str] = frozenset()

@@ -34,7 +34,7 @@ class KindLabel(Protocol):
 
     @property
     def faults(self) -> frozenset[str]:
-        """What injectors may do to its jobs."""
+        """Faults that its jobs can suffer, see `JobKind.faults`."""
 
     @property
     def unheeded(self) -> Mapping[str, str]:

@@ -27,7 +27,7 @@ class Books(NamedTuple):
 
     arrays: WorldArrays
     pool: Pool
-    """What jobs hold."""
+    """Placements of the running jobs."""
     profile: Profile
     quotas: Quotas
     option: I64
@@ -70,7 +70,7 @@ class Books(NamedTuple):
     candidate: I64
     """(J,), as the rest: jobs that may be stopped for the job at hand, in order."""
     mark: I64
-    """What has become of each candidate."""
+    """State of each candidate for preemption."""
     victim: I64
     """Jobs to be stopped for the job at hand."""
     stopped: I64

@@ -34,7 +34,7 @@ class Profile(NamedTuple):
     cell: I64
     """(S,) cell of each server."""
     held: Pool
-    """What running jobs hold and planned ones will, and what is free now, by cell."""
+    """Placements of running and planned jobs, and the capacity that is free now, by cell."""
     time: I64
     """(E,) non-decreasing; of equal times those that give back come first."""
     holder: I64

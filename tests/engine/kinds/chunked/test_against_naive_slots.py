@@ -108,8 +108,8 @@ def world_and_script(
     return world, Script(case.script, keys=case.keys, overtake=case.overtake)
 
 
-def expected(case: Case, changes: Sequence[Change] = ()) -> Naive:
-    """The naive simulation; lengths and upload ends from their definition."""
+def workers_and_times(case: Case, second: int = 1) -> tuple[list[int], frozenset[int], list[Times]]:
+    """Server of each worker, workers in the cloud, and times of each job, of which a second has so many."""
     server_of = [
         s
         for s, server in enumerate(case.servers)
@@ -120,12 +120,20 @@ def expected(case: Case, changes: Sequence[Change] = ()) -> Naive:
     jobs = [
         Times(
             chunks=job.chunks,
-            uploads=[int(job.cloud_upload_s if w in clouds else job.upload_s) for w in range(len(speed))],
-            lengths=[math.ceil(job.chunk_s / v + job.exchange_s) for v in speed],
-            lengths_in_cloud=[math.ceil(job.chunk_s / v) for v in speed],
+            uploads=[
+                second * int(job.cloud_upload_s if w in clouds else job.upload_s) for w in range(len(speed))
+            ],
+            lengths=[second * math.ceil(job.chunk_s / v + job.exchange_s) for v in speed],
+            lengths_in_cloud=[second * math.ceil(job.chunk_s / v) for v in speed],
         )
         for job in case.jobs
     ]
+    return server_of, clouds, jobs
+
+
+def expected(case: Case, changes: Sequence[Change] = ()) -> Naive:
+    """The naive simulation; lengths and upload ends from their definition."""
+    server_of, clouds, jobs = workers_and_times(case)
     at_slot: dict[int, list[tuple[int, bool]]] = {}
     for at, server, up in changes:
         at_slot.setdefault(math.ceil(at), []).append((server, up))

@@ -25,8 +25,8 @@ from ray_sim.model.streams import Streams, text_entities
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import CLOUD, TWO, ChunkJob, Script, Server, chunk_world, runs_of
 from tests.engine.kinds.chunked.naive_chunk_failures import US, FailingWorld, Fates
-from tests.engine.kinds.chunked.naive_chunks import ALWAYS, Planned, Times
-from tests.engine.kinds.chunked.test_against_naive_slots import Case, cases
+from tests.engine.kinds.chunked.naive_chunks import ALWAYS, Planned
+from tests.engine.kinds.chunked.test_against_naive_slots import Case, cases, workers_and_times
 from tests.engine.test_snapshots import Keeper
 from tests.engine.test_stops import within_four_errors
 from tests.proofs import instances
@@ -75,24 +75,7 @@ def policy_of(case: Case, stops: Stops) -> Script:
 
 def expected(case: Case, stops: Stops) -> Fates:
     """The naive simulation; lengths and upload ends from their definition."""
-    server_of = [
-        s
-        for s, server in enumerate(case.servers)
-        for _ in range(1 if server.kind == CLOUD else server.workers)
-    ]
-    clouds = frozenset(w for w, s in enumerate(server_of) if case.servers[s].kind == CLOUD)
-    speed = [case.servers[s].speed for s in server_of]
-    jobs = [
-        Times(
-            chunks=job.chunks,
-            uploads=[
-                US * int(job.cloud_upload_s if w in clouds else job.upload_s) for w in range(len(speed))
-            ],
-            lengths=[US * math.ceil(job.chunk_s / v + job.exchange_s) for v in speed],
-            lengths_in_cloud=[US * math.ceil(job.chunk_s / v) for v in speed],
-        )
-        for job in case.jobs
-    ]
+    server_of, clouds, jobs = workers_and_times(case, US)
     world = FailingWorld(
         jobs=jobs,
         ps=[ALWAYS if server.kind == CLOUD else server.ps for server in case.servers],
@@ -119,9 +102,8 @@ def whole_us(seconds: pl.Series) -> list[int | None]:
 def stops_of(result: RunResult, reason: str) -> list[tuple[int, int, int]]:
     """Instant, job and progress lost, in microseconds."""
     assert result.stops is not None
-    found = result.stops.filter(reason=reason)
-    jobs = [int(job[1:]) - 1 for job in found["job_id"]]
-    return sorted(zip(whole_us(found["time_s"]), jobs, whole_us(found["lost_s"]), strict=True))  # type: ignore[arg-type]
+    found = result.stops.filter(reason=reason).select("time_s", "job_id", "lost_s")
+    return sorted((round(at * US), int(job[1:]) - 1, round(lost * US)) for at, job, lost in found.iter_rows())
 
 
 def assert_as_naive(case: Case, result: RunResult, fates: Fates) -> None:
