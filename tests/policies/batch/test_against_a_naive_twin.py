@@ -167,7 +167,7 @@ def random_instance(seed: int, *, quotas: bool = True) -> Instance:
 
 def test_every_decision_is_that_of_the_twin() -> None:
     seen = np.zeros(4, dtype=np.int64)
-    for seed in range(instances(1000, 15)):
+    for seed in range(instances(1000, 75)):
         try:
             _, policy = random_instance(seed).run()
         except Exception as failure:
