@@ -42,7 +42,8 @@ def compare(
         list[str] | None,
         Option(
             metavar="CLASS",
-            help="Also compare by class of job: size, vc, team, user, load or duration; repeatable.",
+            help="Also compare by class of job: all (completed under both), size, vc, team, user, load or "
+            "duration; repeatable.",
         ),
     ] = None,
     policy: Annotated[
@@ -111,6 +112,8 @@ def _print(report: ComparisonReport) -> None:
 
 def _print_group(group: Group, metric: str, scale: Scale | None) -> list[Table]:
     """Print the tables of a group; those of policies, with words that a legend explains, are returned."""
+    from ray_sim.reports.across import Across
+    from ray_sim.reports.breakdown import SPLIT
     from ray_sim.reports.small_tables import bounds_table, comparison_table
 
     table = comparison_table(group.comparison, scale)
@@ -119,6 +122,9 @@ def _print_group(group: Group, metric: str, scale: Scale | None) -> list[Table]:
     print_page_table(table, ", ".join(filter(None, (group.workload, group.cluster, group.setting))))
     for note in group.comparison.notes:
         print_text(note, indent="  ")
+    same_jobs = scale is None or scale.across is not Across.WORKLOAD
+    if group.comparison.completions_differ and metric in SPLIT and same_jobs and not group.breakdowns:
+        print_text("--by all compares the jobs that both complete", indent="  ")
     if group.bounds:
         sys.stdout.write("\n")
         tables.append(bounds_table(group.bounds, metric, table.columns[0]))

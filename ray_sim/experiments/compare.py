@@ -20,6 +20,7 @@ from ray_sim.model.units import seconds_to_us
 from ray_sim.reports.across import Across, Scale, axis_of, compare_across, turned
 from ray_sim.reports.breakdown import (
     JOB_COLUMNS,
+    SPLIT,
     Breakdown,
     By,
     JobComparison,
@@ -29,6 +30,7 @@ from ray_sim.reports.breakdown import (
     jobs_in_system,
 )
 from ray_sim.reports.compare import (
+    JCT,
     RUNS_SCHEMA,
     GroupComparison,
     compare_policies,
@@ -98,8 +100,16 @@ class ComparisonReport:
     """Axis of a comparison across one."""
 
     def to_dict(self) -> dict[str, object]:
-        """Plain nested dict for JSON."""
-        return asdict(self)
+        """Plain nested dict for JSON, in which the means of a class have the name of their column."""
+        told = asdict(self)
+        for group in told["groups"]:
+            for each in group["breakdowns"]:
+                column = SPLIT[each["metric"]]
+                each["classes"] = [
+                    {f"{key}_{column}" if key.endswith("mean") else key: value for key, value in one.items()}
+                    for one in each["classes"]
+                ]
+        return told
 
     def _repr_html_(self) -> str:
         left_out = [("left out", note) for note in self.notes]
@@ -125,7 +135,7 @@ def compare_results(
     sources : directories of sweeps or of single runs
     metric : a key of `Summary.flat`; by default `default_metric`
     baseline : a policy, by default the best of each group; or a value of the axis, by default the first
-    by : names of `By`, classes of jobs to break completion times down by, for any metric
+    by : names of `By`, classes of jobs to break the metric down by, one of `SPLIT`; JCT if none is named
     across : a name of `Across`: compare the values of this axis under each policy instead
     settings : the older name of ``across="world"``
     policy : with `by`: the only one whose classes are compared with the baseline's, as `baseline` names it
@@ -145,6 +155,10 @@ def compare_results(
         raise InvalidInputError(f"--policy {policy}: only with --by, whose tables it restricts to one policy")
     if axis is Across.WORKLOAD and kinds:
         raise InvalidInputError("--by: not with --across workload, whose jobs differ")
+    if kinds and metric not in (None, *SPLIT):
+        raise InvalidInputError(
+            f"--metric {shown(metric)}: has no value for a class of jobs; with --by name {' or '.join(SPLIT)}"
+        )
     runs, missing = find_runs(names, progress)
     differs = {None: "policy", Across.WORLD: "setting", Across.PARAMS: "policy"}.get(axis, str(axis))
     compared = {None: "policies", Across.WORLD: "settings", Across.PARAMS: "params"}.get(axis, f"{axis}s")
@@ -308,12 +322,13 @@ def _group(
 
     breakdowns: list[Breakdown] = []
     jobs: JobComparison | None = None
+    split = comparison.metric if comparison.metric in SPLIT else JCT
     if kinds or by_job:
         base = jobs_of(comparison.baseline)
         classes = {kind: classify(kind, base) for kind in kinds}
         for policy in (each.policy for each in comparison.policies if each.pairs):
             other = jobs_of(policy)
-            breakdowns += [break_down(kind, policy, other, classes[kind]) for kind in kinds]
+            breakdowns += [break_down(kind, policy, other, classes[kind], split) for kind in kinds]
             jobs = compare_jobs(policy, other, base) if by_job else None
     bounds = policy_bounds(((run.entry.policy, run.summary) for run in runs), comparison.metric)
     return Group(*labels, comparison, bounds, tuple(breakdowns), jobs)

@@ -12,11 +12,14 @@ import polars as pl
 from ray_sim.model.readable import number
 from ray_sim.model.result import JobStatus
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.reports.compare import paired_rows
+from ray_sim.reports.compare import JCT, paired_rows
 from ray_sim.reports.statistics import ConfidenceInterval, ratio_interval, ratio_of_means
 
-JOB_COLUMNS = ("job_id", "vc", "user", "num_gpus", "duration_s", "submit_s", "jct_s", "status")
+JOB_COLUMNS = ("job_id", "vc", "user", "num_gpus", "duration_s", "submit_s", "jct_s", "queue_s", "status")
 """Columns read from jobs.parquet."""
+
+SPLIT = {JCT: "jct_s", "queue_s.mean": "queue_s"}
+"""Metrics with a value for each class of jobs, means over its completed jobs, and their column."""
 
 _MOST_CHANGED = 5
 """Number of jobs shown with the largest changes, in each direction."""
@@ -25,6 +28,7 @@ _MOST_CHANGED = 5
 class By(StrEnum):
     """Classifications of jobs."""
 
+    ALL = "all"
     SIZE = "size"
     VC = "vc"
     TEAM = "team"
@@ -35,7 +39,8 @@ class By(StrEnum):
     @property
     def heading(self) -> str:
         """Heading of the column of class labels."""
-        return {"size": "GPUs", "load": "jobs in system", "duration": "run time"}.get(self, str(self))
+        names = {"all": "class", "size": "GPUs", "load": "jobs in system", "duration": "run time"}
+        return names.get(self, str(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +54,11 @@ class ClassRatio:
     """Number of jobs completed under both, over all pairs."""
     pairs: int
     """Number of pairs of runs with a job of the class."""
-    mean_jct_s: float
-    baseline_mean_jct_s: float
+    mean: float
+    """Mean of the metric's column over the jobs, in s."""
+    baseline_mean: float
     ratio: float | None
-    """Mean JCT divided by the baseline's; null if that is 0."""
+    """Mean divided by the baseline's; null if that is 0."""
     interval: ConfidenceInterval | None
     """Interval of the ratio over the pairs; null for too few pairs, see `ratio_interval`."""
 
@@ -66,6 +72,8 @@ class Breakdown:
     classes: tuple[ClassRatio, ...]
     left_out: int
     """Number of jobs that completed under one of the two only."""
+    metric: str
+    """A key of `SPLIT`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +122,8 @@ def classify(by: By, baseline: pl.DataFrame) -> pl.DataFrame:
         `ray_sim.reports.teams.team_of`), of which the classification reads its own
     """
     match by:
+        case By.ALL:
+            index, labels = np.zeros(baseline.height, np.int64), ["completed under both"]
         case By.SIZE:
             index = np.searchsorted([1.0, 4.0, 8.0], baseline["num_gpus"].to_numpy(), side="left")
             labels = ["1", "2-4", "5-8", "> 8"]
@@ -131,15 +141,18 @@ def classify(by: By, baseline: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def break_down(by: By, policy: str, jobs: pl.DataFrame, classes: pl.DataFrame) -> Breakdown:
-    """Ratio of mean JCT to the baseline's, class by class, over the same jobs.
+def break_down(
+    by: By, policy: str, jobs: pl.DataFrame, classes: pl.DataFrame, metric: str = JCT
+) -> Breakdown:
+    """Ratio of the mean of a metric to the baseline's, class by class, over the same jobs.
 
     A class's mean is over its jobs in all pairs of runs; the interval is over pairs, not over jobs.
 
     Parameters
     ----------
-    jobs : jobs of the policy, columns seed, job_id, jct_s, status, in order of seed
+    jobs : jobs of the policy, columns seed, job_id, status and that of the metric, in order of seed
     classes : jobs of the baseline, from `classify`, with the same columns
+    metric : a key of `SPLIT`
     """
     both, left_out = _completed_in_both(jobs, classes)
     seeds, pair = np.unique(both["seed"].fill_null(-1).to_numpy(), return_inverse=True)
@@ -153,13 +166,14 @@ def break_down(by: By, policy: str, jobs: pl.DataFrame, classes: pl.DataFrame) -
         return sums.astype(np.float64).reshape(shape)
 
     counts = per_pair(None)
-    jct_s, baseline_jct_s = (per_pair(both[column].to_numpy()) for column in ("jct_s", "jct_s_baseline"))
+    column = SPLIT[metric]
+    sums, baseline_sums = (per_pair(both[name].to_numpy()) for name in (column, f"{column}_baseline"))
     ratios = tuple(
-        _class_ratio(label, run_times_s, counts[:, each], jct_s[:, each], baseline_jct_s[:, each])
+        _class_ratio(label, run_times_s, counts[:, each], sums[:, each], baseline_sums[:, each])
         for each, label, *run_times_s in ranges.iter_rows()
         if counts[:, each].any()
     )
-    return Breakdown(by, policy, ratios, left_out)
+    return Breakdown(by, policy, ratios, left_out, metric)
 
 
 def compare_jobs(policy: str, jobs: pl.DataFrame, baseline: pl.DataFrame) -> JobComparison:
@@ -195,19 +209,19 @@ def _class_ratio(
     label: str,
     run_times_s: Sequence[float],
     counts: FloatArray,
-    jct_s: FloatArray,
-    baseline_jct_s: FloatArray,
+    sums: FloatArray,
+    baseline_sums: FloatArray,
 ) -> ClassRatio:
     with_jobs = counts > 0
     jobs = int(counts.sum())
-    sums, baseline_sums = jct_s[with_jobs], baseline_jct_s[with_jobs]
+    sums, baseline_sums = sums[with_jobs], baseline_sums[with_jobs]
     return ClassRatio(
         label=label,
         run_times_s=(run_times_s[0], run_times_s[1]),
         jobs=jobs,
         pairs=int(with_jobs.sum()),
-        mean_jct_s=float(sums.sum()) / jobs,
-        baseline_mean_jct_s=float(baseline_sums.sum()) / jobs,
+        mean=float(sums.sum()) / jobs,
+        baseline_mean=float(baseline_sums.sum()) / jobs,
         ratio=ratio_of_means(sums, baseline_sums),
         interval=ratio_interval(sums, baseline_sums),
     )

@@ -104,6 +104,9 @@ class PolicyComparison:
     """Number of runs of the policy, paired or not."""
     pairs: int
     """Number of seeds that both have; 1 if neither depends on a seed."""
+    completed: float | None
+    """Mean number of completed jobs over the pairs."""
+    baseline_completed: float | None
     mean: float | None
     baseline_mean: float | None
     difference: float | None
@@ -132,11 +135,18 @@ class GroupComparison:
     baseline_mean: float
     """Mean over all seeds of the baseline."""
     baseline_runs: int
+    baseline_completed: float
+    """Mean number of its completed jobs over all its seeds."""
     common_seeds: int
     """Number of seeds that all policies have; 1 if none depends on one."""
     policies: tuple[PolicyComparison, ...]
     notes: tuple[str, ...]
     """Remarks that limit the meaning of the numbers."""
+
+    @property
+    def completions_differ(self) -> bool:
+        """Whether a policy completes another number of jobs than the baseline."""
+        return any(each.completed != each.baseline_completed for each in self.policies)
 
 
 def default_metric(metrics: Sequence[Collection[str]]) -> str:
@@ -197,6 +207,7 @@ def compare_policies(
         baseline=base,
         baseline_mean=_mean(by_policy[base]["value"]),
         baseline_runs=by_policy[base].height,
+        baseline_completed=_mean(by_policy[base]["completed"]),
         common_seeds=1 if common is None else len(common),
         policies=tuple(compared),
         notes=(*_seed_notes(by_policy, base, pairs), *([completions] if completions else [])),
@@ -269,6 +280,8 @@ def _compare(policy: str, runs: int, pairs: pl.DataFrame, sign: float) -> Policy
         policy=policy,
         runs=runs,
         pairs=len(value),
+        completed=_mean(pairs["completed"]) if some else None,
+        baseline_completed=_mean(pairs["completed_baseline"]) if some else None,
         mean=float(np.mean(value)) if some else None,
         baseline_mean=float(np.mean(base)) if some else None,
         difference=float(np.mean(difference)) if some else None,

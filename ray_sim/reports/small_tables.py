@@ -11,7 +11,7 @@ from ray_sim.model.readable import duration, number, text_of
 from ray_sim.model.text import shown
 from ray_sim.reports.across import Scale
 from ray_sim.reports.breakdown import Breakdown, By, ClassRatio, JobChange, JobComparison
-from ray_sim.reports.compare import GroupComparison, PolicyComparison, lower_is_better
+from ray_sim.reports.compare import JCT, GroupComparison, PolicyComparison, lower_is_better
 from ray_sim.reports.page import Cell, Table, frame_table, number_cell
 from ray_sim.reports.policy_bounds import PolicyBound
 from ray_sim.reports.statistics import bracketed
@@ -76,6 +76,10 @@ def comparison_table(compared: GroupComparison, scale: Scale | None = None) -> T
         *(_compared_cells(each, text) for each in compared.policies),
     ]
     columns = ["policy" if scale is None else str(scale.across), *COMPARED]
+    if compared.completions_differ:
+        counts = (compared.baseline_completed, *(each.completed for each in compared.policies))
+        rows = [(*row[:2], count, *row[2:]) for row, count in zip(rows, counts, strict=True)]
+        columns.insert(2, "completed")
     if scale is not None and scale.numeric:
         rows = [(row[0], scale.xs[str(row[0])], *row[1:]) for row in rows]
         columns.insert(1, scale.title)
@@ -109,20 +113,21 @@ def bounds_table(bounds: Sequence[PolicyBound], metric: str, compared: str = "po
 
 
 def breakdown_table(breakdown: Breakdown, baseline: str) -> Table:
-    """Mean JCT of a policy and of its baseline by class of job, and their ratio with a 95 % interval."""
+    """Mean of a policy and of its baseline by class of job, and their ratio with a 95 % interval."""
     rows = []
     for each in breakdown.classes:
-        cells = [each.jobs, duration(each.mean_jct_s), duration(each.baseline_mean_jct_s)]
+        cells = [each.jobs, duration(each.mean), duration(each.baseline_mean)]
         ratio = number(each.ratio) + bracketed(each.interval, each.pairs)
         ahead = _ahead(each, breakdown.policy, baseline)
         jobs = " to ".join(map(duration, each.run_times_s)) if breakdown.by is By.DURATION else each.label
         rows.append((Cell(jobs), *map(number_cell, cells), Cell(ratio), Cell(ahead)))
-    columns = breakdown.by.heading, "jobs", "mean JCT", "baseline's", "ratio", "ahead"
+    mean = "mean JCT" if breakdown.metric == JCT else breakdown.metric
+    columns = breakdown.by.heading, "jobs", mean, "baseline's", "ratio", "ahead"
     return Table(columns, tuple(rows))
 
 
 def _ahead(each: ClassRatio, policy: str, baseline: str) -> str:
-    """Policy with the lower mean JCT, if the interval excludes 1."""
+    """Policy with the lower mean, if the interval excludes 1."""
     if each.interval is None or each.interval.low <= 1 <= each.interval.high:
         return "-"
     return policy if each.interval.high < 1 else baseline

@@ -21,7 +21,9 @@ from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.result import RunResult
 from tests.command_line import answer
 from tests.results_by_hand import three_jobs
+from tests.small_workloads import stored
 from tests.stored_sweeps import numbered, scenarios, store_sweep
+from tests.worlds import Job
 
 WEEK = ["--workload", "week.parquet", "--cluster", "small.yaml"]
 
@@ -259,6 +261,44 @@ def test_the_classes_of_trimmed_runs_hold_the_jobs_that_count(at_desk: Path, tmp
     (breakdown,) = group.breakdowns
     assert {sum(each.jobs for each in breakdown.classes)} == counted
     assert max(counted) < 40
+
+
+def test_classes_have_the_metric_or_it_is_refused(two_runs: tuple[str, str]) -> None:
+    """The queueing delays of the classes, weighted by their jobs, are that of the run."""
+    report = compare_results(two_runs, "queue_s.mean", "fifo", ["size"]).to_dict()
+    (group,) = report["groups"]  # type: ignore[attr-defined]
+    (breakdown,) = group["breakdowns"]
+    assert breakdown["metric"] == "queue_s.mean"
+    means = [(each["jobs"], each["mean_queue_s"]) for each in breakdown["classes"]]
+    queue_s = read_summary(Path(two_runs[1])).queue_s.mean
+    assert sum(jobs * mean for jobs, mean in means) / 40 == pytest.approx(queue_s, rel=1e-9)
+    text = r"--metric makespan_s: .* with --by name jct_s.mean or queue_s.mean"
+    with pytest.raises(InvalidInputError, match=text):
+        compare_results(two_runs, "makespan_s", by=["size"])
+
+
+def test_across_clusters_the_jobs_that_one_refuses_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Two jobs of 60 s, of 2 and 8 GPUs: 4 GPUs refuse the second; both run at once on three such servers.
+    stored(tmp_path / "two.parquet", [Job(0, 2, 60), Job(0, 8, 60)])
+    monkeypatch.chdir(tmp_path)
+    Path("one.yaml").write_text("name: one\nservers:\n  - {name: gpu, count: 1, gpus: 4}\n")
+    clusters = ["one.yaml", "one.yaml@gpu.count=3"]
+    for number, cluster in enumerate(clusters):
+        where = ["--workload", "two.parquet", "--cluster", cluster, "--policy", "fifo"]
+        assert main(["run", *where, "-o", f"runs/{number}", "--json"]) == 0
+    capsys.readouterr()
+    assert main(["compare", "runs", "--across", "cluster"]) == 0
+    printed = capsys.readouterr().out
+    assert "--by all compares the jobs that both complete" in printed
+    told = _answer(capsys, "runs", "--across", "cluster", "--by", "all")["groups"][0]
+    assert told["comparison"]["baseline_completed"] == 1
+    assert told["comparison"]["policies"][0]["completed"] == 2
+    (breakdown,) = told["breakdowns"]
+    (both,) = breakdown["classes"]
+    assert (both["label"], both["jobs"], both["ratio"]) == ("completed under both", 1, 1.0)
+    assert breakdown["left_out"] == 1
 
 
 def test_two_results_are_compared_job_by_job_and_without_a_test() -> None:

@@ -79,10 +79,24 @@ def test_a_ratio_is_over_the_jobs_of_all_pairs() -> None:
     one, nine = found.classes
     assert (one.label, one.jobs, one.pairs) == ("1", 3, 2)
     assert one.ratio == pytest.approx(80 / 60, rel=1e-12)
-    assert one.mean_jct_s == pytest.approx(80 / 3, rel=1e-12)
-    assert one.baseline_mean_jct_s == 20.0
+    assert one.mean == pytest.approx(80 / 3, rel=1e-12)
+    assert one.baseline_mean == 20.0
     assert one.interval is None  # two pairs
     assert (nine.label, nine.pairs, nine.ratio, nine.interval) == ("> 8", 1, 0.5, None)
+
+
+def test_waits_are_broken_down_as_times_to_completion_are() -> None:
+    # One GPU: waits of 2 and 4 s against 1 and 2; nine: 3 against 6. All: (2 + 4 + 3) / (1 + 2 + 6).
+    base = _jobs([9.0] * 3, num_gpus=[1.0, 1.0, 9.0]).with_columns(queue_s=pl.Series([1.0, 2.0, 6.0]))
+    other = _jobs([9.0] * 3).with_columns(queue_s=pl.Series([2.0, 4.0, 3.0]))
+    sizes, every = (
+        break_down(by, "las", other, classify(by, base), "queue_s.mean").classes for by in (By.SIZE, By.ALL)
+    )
+    assert [(each.mean, each.baseline_mean, each.ratio) for each in sizes] == [
+        (3.0, 1.5, 2.0),
+        (3.0, 6.0, 0.5),
+    ]
+    assert [(each.label, each.mean, each.ratio) for each in every] == [("completed under both", 3.0, 1.0)]
 
 
 def test_the_interval_of_a_ratio_is_over_the_pairs_and_not_below_0() -> None:

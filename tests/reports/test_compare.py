@@ -18,6 +18,7 @@ from ray_sim.reports.compare import (
     default_metric,
     lower_is_better,
 )
+from ray_sim.reports.small_tables import comparison_table
 
 Values = Mapping[int, float] | Mapping[None, float]
 
@@ -192,10 +193,15 @@ def test_a_run_that_needs_no_seed_is_paired_with_every_seed() -> None:
 def test_unequal_numbers_of_completed_jobs_are_said() -> None:
     runs = _runs(fifo=_over(7, 10.0), las=_over(7, 12.0))
     fewer = runs.with_columns(completed=pl.when(policy="las").then(8).otherwise("completed"))
-    assert compare_policies(fewer, "jct_s.mean").notes == (
+    compared = compare_policies(fewer, "jct_s.mean")
+    assert compared.notes == (
         "different numbers of completed jobs, on average 8 (las) to 10 (fifo); times are over completed jobs "
         "only",
     )
+    table = comparison_table(compared)
+    at = table.columns.index("completed")
+    assert [(row[0].text, row[at].text) for row in table.rows] == [("fifo", "10"), ("las", "8")]
+    assert "completed" not in comparison_table(compare_policies(runs, "jct_s.mean")).columns
 
 
 def test_the_order_of_the_runs_does_not_matter() -> None:
