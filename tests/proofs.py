@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -36,6 +38,17 @@ def instances(whole: int, per_commit: int = PER_COMMIT) -> int:
     return tried if size == "some" else min(tried, max(QUICK_LEAST, tried // QUICK_SHARE))
 
 
-def seeds(count: int, quick: int = 5) -> list[int | pytest.ParameterSet]:
+def quick_first(cases: Iterable[Any], quick: int = 1) -> list[Any]:
+    """Cases for `parametrize`, tuples for several arguments; those from ``quick`` on are slow tests."""
+    return [case if at < quick else _slow(case) for at, case in enumerate(cases)]
+
+
+def _slow(case: Any) -> Any:
+    if isinstance(case, pytest.ParameterSet):  # has marks of its own
+        return case
+    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
+
+
+def seeds(count: int, quick: int = 5) -> list[Any]:
     """Seeds 0 to ``count - 1`` for `pytest.mark.parametrize`; those from ``quick`` on are slow tests."""
-    return [seed if seed < quick else pytest.param(seed, marks=pytest.mark.slow) for seed in range(count)]
+    return quick_first(range(count), quick)

@@ -70,6 +70,7 @@ def test_a_script_beside_namesakes_simulates_with_our_packages(desk: Path) -> No
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [".", "elsewhere"])
 def test_our_packages_have_names_under_ray_sim_that_no_file_hides(place: str, desk: Path) -> None:
     (desk / "elsewhere").mkdir()

@@ -23,6 +23,7 @@ from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.policies.registry import create_policy
 from tests.object_store import object_store, silent_store
+from tests.proofs import quick_first
 from workloads.sources import TIMEOUT_VARIABLE
 from workloads.store import read_frame, write_workload
 from workloads.synthetic.synth import synth
@@ -104,26 +105,38 @@ def test_a_sweep_file_may_be_an_object_itself(bucket: tuple[Path, str]) -> None:
 
 @pytest.mark.parametrize(
     ("url", "said"),
-    [
-        ("s3://bucket/none.parquet?{query}", "there is no such object; check its name"),
-        ("s3://bucket/secret.parquet?{query}", "access denied; give credentials as the store's own tools"),
-        ("s3://bucket/empty.parquet?{query}", "the file is empty"),
-        ("s3://bucket/text.parquet?{query}", "not a readable Parquet file"),
-        ("s3://b/w.parquet?region=x&endpoint_override=http://127.0.0.1:1", "the store cannot be reached"),
-        ("http://127.0.0.1:1/w.parquet", "http:// is not known; give a path or one of file://, gs://"),
-        ("file:///none/w.parquet", "there is no such object; check its name"),
-        (
-            "s3://key:hidden@bucket/w.parquet",
-            "s3://...@bucket/w.parquet: a URL is written into results, so it",
-        ),
-        ("s3://bucket/w.parquet?secret_key=hidden", "?secret_key=...: a URL is written into results"),
-        ("gs://bucket/w?x=1&X-Goog-Signature=hidden", "&X-Goog-Signature=...: a URL is written into results"),
-        ("ftp://me:hidden@host/w?token=hidden", "ftp://...@host/w?token=...: ftp:// is not known"),
-        ("s3://b/w.parquet#hidden", "s3://b/w.parquet#...: the URL of a file has no fragment; write a # in"),
-        ("s3://k:hidden@b/w#token=hidden", "s3://...@b/w#...: the URL of a file has no fragment"),
-        ("file:///dev/zero", "/dev/zero: not a file; give the file itself, no folder, device or pipe"),
-        ("/dev/zero", "/dev/zero: not a file; give the file itself, no folder, device or pipe"),
-    ],
+    quick_first(
+        [
+            ("s3://bucket/none.parquet?{query}", "there is no such object; check its name"),
+            (
+                "s3://bucket/secret.parquet?{query}",
+                "access denied; give credentials as the store's own tools",
+            ),
+            ("s3://bucket/empty.parquet?{query}", "the file is empty"),
+            ("s3://bucket/text.parquet?{query}", "not a readable Parquet file"),
+            ("s3://b/w.parquet?region=x&endpoint_override=http://127.0.0.1:1", "the store cannot be reached"),
+            ("http://127.0.0.1:1/w.parquet", "http:// is not known; give a path or one of file://, gs://"),
+            ("file:///none/w.parquet", "there is no such object; check its name"),
+            (
+                "s3://key:hidden@bucket/w.parquet",
+                "s3://...@bucket/w.parquet: a URL is written into results, so it",
+            ),
+            ("s3://bucket/w.parquet?secret_key=hidden", "?secret_key=...: a URL is written into results"),
+            (
+                "gs://bucket/w?x=1&X-Goog-Signature=hidden",
+                "&X-Goog-Signature=...: a URL is written into results",
+            ),
+            ("ftp://me:hidden@host/w?token=hidden", "ftp://...@host/w?token=...: ftp:// is not known"),
+            (
+                "s3://b/w.parquet#hidden",
+                "s3://b/w.parquet#...: the URL of a file has no fragment; write a # in",
+            ),
+            ("s3://k:hidden@b/w#token=hidden", "s3://...@b/w#...: the URL of a file has no fragment"),
+            ("file:///dev/zero", "/dev/zero: not a file; give the file itself, no folder, device or pipe"),
+            ("/dev/zero", "/dev/zero: not a file; give the file itself, no folder, device or pipe"),
+        ],
+        2,
+    ),
 )
 def test_what_is_wrong_with_a_url_is_said_in_a_line(bucket: tuple[Path, str], url: str, said: str) -> None:
     with pytest.raises(InvalidInputError) as refused:

@@ -30,7 +30,7 @@ from ray_sim.policy_api import AnnouncedDecision, AnnouncedView
 from ray_sim.reports.tables import summary_rows
 from tests.engine.kinds.announced.test_run import CERTAIN, Row, run, start_all, world
 from tests.figures import figures_of, welfare_of
-from tests.proofs import instances
+from tests.proofs import instances, quick_first
 
 POLICIES = ("posted_price", "announced_fifo", "value_density", "reservation")
 ROUNDED = 1e-6
@@ -44,7 +44,7 @@ def worlds(seed: int) -> list[World]:
 # ---------------------------------------------------------------- the bound of every run
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", quick_first(POLICIES, 2))
 def test_no_policy_earns_more_than_the_bound(policy: str) -> None:
     for seed in range(instances(40, 1)):
         for given in worlds(seed):
@@ -117,7 +117,7 @@ def test_a_programme_that_is_too_large_gives_way_to_the_cheap_bound_by_name(
     assert (found.launch_plan_bound, found.launch_plan_ratio) == (None, None)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", quick_first(POLICIES))
 def test_bounds_are_in_order_and_above_every_policy(policy: str) -> None:
     for seed in range(instances(20, 1)):
         for given in worlds(seed):
@@ -144,6 +144,7 @@ def test_other_jobs_are_refused() -> None:
         )
 
 
+@pytest.mark.slow
 def test_an_audit_is_shown_and_its_numbers_are_metrics() -> None:
     given, policy = busy_announced(20), partial(create_policy, "posted_price", {"eps": 1.0})
     result = run_world(given, policy())

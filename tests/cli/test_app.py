@@ -17,6 +17,7 @@ from ray_sim.cli.options import OPTIONS
 from ray_sim.experiments.scenario import AuditSpec, Scenario, Spec, TrimSpec, WorkloadSpec
 from tests.command_line import RAY_SIM, WEEK, answer, complaint, python
 from tests.conftest import REPOSITORY
+from tests.proofs import quick_first
 
 
 def test_every_option_of_a_scenario_has_its_place_in_the_model() -> None:
@@ -73,26 +74,29 @@ def test_compare_takes_runs_and_says_what_is_wrong(desk: Path, capsys: pytest.Ca
 
 @pytest.mark.parametrize(
     ("options", "part"),
-    [
-        (["--workload", "nowhere.parquet"], "nowhere.parquet: no such file"),
-        (["--policy", "srft"], "Did you mean 'srtf'"),
-        (["--policy", "las", "-p", "knob=much"], "knob: must be a number, got 'much'"),
-        (["-p", "knob"], "-p knob: expected key=value"),
-        (["-p", "knob=2"], "unknown parameter of policy fifo 'knob'"),
-        (["-w", "horizon_s=0"], "horizon_s: must be above 0"),
-        (["--partition", "vcs"], "partition"),
-        (["--seed", "x"], "--seed"),
-        (["--window", "5"], "--window"),
-        (["--window", "9", "5"], "workload.window: FROM must be below TO"),
-        (["--window", "1e9", "2e9"], "week.parquet: window: no job is submitted from 1000000000 to"),
-        (["--unsuccessful", "drop"], "week.parquet: unsuccessful jobs cannot be dropped"),
-        (["--unsuccessful", "cut"], "workload.unsuccessful: must be 'keep' or 'drop'"),
-        (["--load-scale", "0"], "workload.load_scale: must be >= 1e-06"),
-        (["--resample", "weeks"], "workload.resample: must be 'days'"),
-        (["--warm-up", "-1"], "trim.warm_up_s: must be >= 0"),
-        (["--warm-up", "1e9"], "trim: no job is submitted between a warm-up of 1e+09 s"),
-        (["--colour", "red"], "--colour"),
-    ],
+    quick_first(
+        [
+            (["--workload", "nowhere.parquet"], "nowhere.parquet: no such file"),
+            (["--policy", "srft"], "Did you mean 'srtf'"),
+            (["--policy", "las", "-p", "knob=much"], "knob: must be a number, got 'much'"),
+            (["-p", "knob"], "-p knob: expected key=value"),
+            (["-p", "knob=2"], "unknown parameter of policy fifo 'knob'"),
+            (["-w", "horizon_s=0"], "horizon_s: must be above 0"),
+            (["--partition", "vcs"], "partition"),
+            (["--seed", "x"], "--seed"),
+            (["--window", "5"], "--window"),
+            (["--window", "9", "5"], "workload.window: FROM must be below TO"),
+            (["--window", "1e9", "2e9"], "week.parquet: window: no job is submitted from 1000000000 to"),
+            (["--unsuccessful", "drop"], "week.parquet: unsuccessful jobs cannot be dropped"),
+            (["--unsuccessful", "cut"], "workload.unsuccessful: must be 'keep' or 'drop'"),
+            (["--load-scale", "0"], "workload.load_scale: must be >= 1e-06"),
+            (["--resample", "weeks"], "workload.resample: must be 'days'"),
+            (["--warm-up", "-1"], "trim.warm_up_s: must be >= 0"),
+            (["--warm-up", "1e9"], "trim: no job is submitted between a warm-up of 1e+09 s"),
+            (["--colour", "red"], "--colour"),
+        ],
+        2,
+    ),
 )
 def test_a_wrong_option_is_exit_code_2_and_says_which(
     desk: Path, capsys: pytest.CaptureFixture[str], options: list[str], part: str

@@ -31,6 +31,7 @@ def test_convert_counts_what_is_outside_the_window(desk: Path, capsys: pytest.Ca
     )
 
 
+@pytest.mark.slow
 def test_convert_says_what_became_of_a_trace(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = "a,45292.5,1,10\nb,45293.25,1,-3\nc,45293.5,2,20\n"
     Path("jobs.csv").write_text(f"job_id,submit_s,num_gpus,duration_s\n{rows}")
@@ -62,6 +63,7 @@ def test_guess_proposes_a_mapping_that_convert_takes(desk: Path, capsys: pytest.
     assert pl.read_parquet("W.parquet")["submit_s"][0] == 1_698_300_300
 
 
+@pytest.mark.slow
 def test_guess_writes_all_rows_only_without_a_doubt(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("jobs.csv").write_text(GUESSED)
     told = complaint(capsys, "convert", "--guess", "jobs.csv", "-o", "w.parquet")

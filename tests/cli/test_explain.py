@@ -15,6 +15,7 @@ from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.core.room_over_time import NO_RULE
 from tests.command_line import WEEK, answer, complaint, process
 from tests.conftest import REPOSITORY
+from tests.proofs import quick_first
 
 DOCS = REPOSITORY / "docs"
 
@@ -73,11 +74,13 @@ def test_explain_has_the_date_of_a_submission_that_comes_when_the_trace_says(
 
 @pytest.mark.parametrize(
     ("options", "rule"),
-    [
-        (["--policy", "sjf", "-p", "placement=spread"], RULE_NAMES.index("spread")),
-        # The placement `spread` of optimus is its own: each task on the freest server.
-        (["--policy", "optimus", "-p", "placement=spread", "-w", "slot_s=600", *ELASTIC], NO_RULE),
-    ],
+    quick_first(
+        [
+            (["--policy", "sjf", "-p", "placement=spread"], RULE_NAMES.index("spread")),
+            # The placement `spread` of optimus is its own: each task on the freest server.
+            (["--policy", "optimus", "-p", "placement=spread", "-w", "slot_s=600", *ELASTIC], NO_RULE),
+        ]
+    ),
 )
 def test_a_placement_of_a_policy_of_its_own_is_no_placement_rule(
     options: list[str], rule: int, desk: Path, capsys: pytest.CaptureFixture[str]
@@ -86,6 +89,7 @@ def test_a_placement_of_a_policy_of_its_own_is_no_placement_rule(
     assert run_facts(Path("out"), read_result(Path("out"))).rule == rule
 
 
+@pytest.mark.slow
 def test_nothing_is_assumed_of_a_policy_whose_file_has_changed(
     desk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -143,6 +143,7 @@ def test_a_policy_that_ends_the_process_or_says_too_much_is_an_error(
     assert not Path("out").exists()
 
 
+@pytest.mark.slow
 def test_a_policy_that_leaves_the_folder_does_not_take_its_result_along(
     harmful: str, desk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,6 +157,7 @@ def test_a_policy_that_leaves_the_folder_does_not_take_its_result_along(
     assert told[0].endswith(f"; it is {desk} again")
 
 
+@pytest.mark.slow
 def test_a_run_that_hangs_is_stopped_after_its_time_and_names_the_line(
     harmful: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

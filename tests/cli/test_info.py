@@ -61,6 +61,7 @@ def test_info_warns_of_jobs_that_must_wait_and_draws_for_any_terminal(
     assert "########" in ended.stdout
 
 
+@pytest.mark.slow
 def test_info_compares_two_workloads(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer(capsys, "synth", "--like", "week.parquet", "-n", "60", "-o", "like.parquet")
     compare = ["info", "--compare", "week.parquet", "like.parquet", "--cluster", "small.yaml"]

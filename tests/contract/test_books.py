@@ -27,6 +27,7 @@ from ray_sim.policies.drf import Drf
 from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.srtf import Srtf
 from ray_sim.policy_api import ChunkedDecision, ChunkedView, Decision, ElasticView, View
+from tests.proofs import quick_first
 
 
 def _with_evictions(decision: Decision, view: View) -> Decision:
@@ -68,15 +69,18 @@ class EvictingChunkFifo(ChunkFifo):
 
 @pytest.mark.parametrize(
     ("policy", "world"),
-    [
-        (EvictingSrtf, busy_world),
-        (EvictingSrtf, failing_world),
-        (EvictingSrtf, failing_elastic),
-        (EvictingDrf, busy_elastic),
-        (EvictingDrf, failing_elastic),
-        (EvictingChunkFifo, busy_chunks),
-        (EvictingChunkFifo, failing_chunks),
-    ],
+    quick_first(
+        [
+            (EvictingSrtf, busy_world),
+            (EvictingSrtf, failing_world),
+            (EvictingSrtf, failing_elastic),
+            (EvictingDrf, busy_elastic),
+            (EvictingDrf, failing_elastic),
+            (EvictingChunkFifo, busy_chunks),
+            (EvictingChunkFifo, failing_chunks),
+        ],
+        2,
+    ),
 )
 def test_books_agree_where_jobs_are_evicted(policy: type[Policy], world: Callable[[int, int], World]) -> None:
     for seed in range(2):

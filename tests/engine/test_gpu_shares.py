@@ -122,6 +122,7 @@ GANGS = st.lists(
 SIZES = st.lists(st.integers(1, 3).map(float), min_size=1, max_size=3)
 
 
+@pytest.mark.slow
 @settings(max_examples=instances(300, 300))
 @given(jobs=GANGS, gpus=SIZES, backfill=st.booleans(), loop=st.sampled_from(["auto", "general"]))
 def test_fifo_does_what_a_naive_loop_over_devices_does(
@@ -132,6 +133,7 @@ def test_fifo_does_what_a_naive_loop_over_devices_does(
     assert times_of(result) == naive_fifo(jobs, gpus, backfill)
 
 
+@pytest.mark.slow
 @settings(max_examples=instances(200, 40))
 @given(jobs=GANGS, gpus=SIZES, policy=policies())
 def test_books_of_devices_add_up_and_both_loops_agree(
@@ -142,6 +144,7 @@ def test_books_of_devices_add_up_and_both_loops_agree(
     assert fingerprint(general) == fingerprint(replay(world, policy.create(), loop="auto"))
 
 
+@pytest.mark.slow
 @settings(max_examples=instances(400, 25))
 @given(world=shared_worlds(), policy=policies(rules=QUEUE_RULES))
 def test_devices_of_accepted_types_add_up_while_servers_come_and_go(
@@ -151,6 +154,7 @@ def test_devices_of_accepted_types_add_up_while_servers_come_and_go(
     assert fingerprint(general) == fingerprint(replay(world, policy.create(), loop="auto"))
 
 
+@pytest.mark.slow
 @settings(max_examples=instances(200, 40))
 @given(
     jobs=GANGS,
@@ -214,6 +218,7 @@ def test_a_decision_may_name_devices_that_its_tasks_can_take() -> None:
     assert run.core.placements.free_devices.tolist() == [[1000, 400, 0]]
 
 
+@pytest.mark.slow
 @given(jobs=GANGS, gpus=SIZES, policy=policies(), at=st.integers(1, 8))
 @settings(max_examples=instances(60, 15))
 def test_a_run_goes_on_from_a_snapshot_with_the_same_devices(

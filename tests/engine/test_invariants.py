@@ -143,6 +143,7 @@ def test_shifting_every_arrival_shifts_the_schedule(
         assert [None if time is None else round(time * 1e6) for time in there[job]] == moved
 
 
+@pytest.mark.slow
 @few
 @given(jobs=job_lists(min_size=1), policy=policies(), names=st.permutations(["x", "a", "m"]))
 def test_renaming_servers_renames_them_in_the_events_and_no_more(
@@ -155,6 +156,7 @@ def test_renaming_servers_renames_them_in_the_events_and_no_more(
     assert second.events.equals(first.events.with_columns(pl.col("server").replace(renamed)))
 
 
+@pytest.mark.slow
 @few
 @given(jobs=job_lists(min_size=1), policy=policies())
 def test_a_partition_without_jobs_changes_nothing_for_the_others(
@@ -166,6 +168,7 @@ def test_a_partition_without_jobs_changes_nothing_for_the_others(
     assert beside.jobs.drop("rho").equals(alone.jobs.drop("rho"))  # a share of all GPUs
 
 
+@pytest.mark.slow
 @few
 @given(
     jobs_a=job_lists(max_size=7), jobs_b=job_lists(min_size=1, max_size=7), policy=policies(("fifo", "las"))
@@ -181,6 +184,7 @@ def test_partitions_are_simulated_as_if_each_were_alone(
     assert together == {**apart_a, **renamed}
 
 
+@pytest.mark.slow
 @few
 @given(
     jobs=st.lists(
@@ -211,6 +215,7 @@ def test_a_world_twice_as_slow_takes_twice_as_long(
             assert time is None or double is None or abs(2 * time - double) < 1e-4
 
 
+@pytest.mark.slow
 @few
 @given(jobs=job_lists(min_size=1), policy=policies())
 def test_a_resource_that_binds_nobody_changes_nothing(jobs: list[Job], policy: PolicyChoice) -> None:

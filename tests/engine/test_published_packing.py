@@ -19,6 +19,7 @@ from ray_sim.experiments.scenario import parse_scenario
 from ray_sim.kernels.core.server_scores import SCORED_RULES
 from ray_sim.model.result import RunResult
 from ray_sim.reports.packing_curve import PackingCurve, packing_curve
+from tests.proofs import quick_first
 
 Packed = Callable[[str, str, int], RunResult]
 """Run of a pod list under a rule in the order of a seed."""
@@ -106,13 +107,14 @@ def check_placements(published: Path, result: RunResult, pods: str, rule: str) -
     assert found["devices"].filter(shares).to_list() == [str(at) for at in expected["device"].filter(shares)]
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", quick_first(RULES))
 def test_every_pod_and_the_curve_are_those_published(packed: Packed, published: Path, rule: str) -> None:
     result = packed("default", rule, 42)
     check_placements(published, result, "default", rule)
     check_curve(published, result, "default", rule, 42)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["fgd", "best_fit"])
 def test_pods_that_accept_some_types_go_to_their_published_servers(
     packed: Packed, published: Path, rule: str
@@ -120,6 +122,7 @@ def test_pods_that_accept_some_types_go_to_their_published_servers(
     check_placements(published, packed("gpuspec33", rule, 42), "gpuspec33", rule)
 
 
+@pytest.mark.slow
 def test_the_run_of_fgd_ends_with_the_published_amounts(packed: Packed) -> None:
     end = arrivals(packed("default", "fgd", 42)).row(-1, named=True)
     assert end["used_gpu"] == pytest.approx(5919.410)

@@ -305,6 +305,7 @@ def test_failures_by_progress_are_the_same_under_every_policy() -> None:
     assert len(counts[0]) > 10
 
 
+@pytest.mark.slow
 @settings(max_examples=instances(100))
 @given(lengths=st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=4), min_size=1, max_size=6))
 def test_jobs_that_fill_the_cluster_end_as_if_they_never_failed(lengths: list[list[int]]) -> None:

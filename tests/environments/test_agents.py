@@ -23,6 +23,7 @@ from ray_sim.model.errors import ForbiddenActionError, InvalidInputError, RunFai
 from ray_sim.policies.registry import create_policy
 from tests.command_line import python
 from tests.environments.rules import InTurn, LeastLoaded, first_valid, least_loaded
+from tests.proofs import quick_first
 
 
 @pytest.mark.slow
@@ -122,7 +123,7 @@ def test_what_was_trained_is_no_part_of_a_snapshot(tmp_path: Path) -> None:
     assert "trained" not in agent.state()
 
 
-@pytest.mark.parametrize("policy", ["fifo", "srtf", "las", "tetris"])
+@pytest.mark.parametrize("policy", quick_first(["fifo", "srtf", "las", "tetris"]))
 def test_a_run_in_the_arrays_of_another_is_like_one_in_its_own(policy: str) -> None:
     worlds = [failing_elastic(30, 1)] if policy == "tetris" else [failing_elastic(30, 1), busy_world(30, 0)]
     for world in worlds:

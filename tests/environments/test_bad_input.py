@@ -17,6 +17,7 @@ from ray_sim.contract.chunked_worlds import busy_chunks
 from ray_sim.contract.elastic_worlds import busy_elastic
 from ray_sim.contract.rigid_worlds import busy_world
 from ray_sim.model.errors import RaySimError
+from tests.proofs import quick_first
 from tests.worlds import Job, world_of
 
 IDS = [name for name in ray_sim.environments.ENVIRONMENTS if name.endswith("-v1")]
@@ -50,41 +51,49 @@ def refusal(id_: str, **arguments: Any) -> str:
 @pytest.mark.parametrize("id_", IDS)
 @pytest.mark.parametrize(
     ("given", "said"),
-    [
-        (scenario(clster="toy"), "scenario: 1 problem\n  clster: unknown key; did you mean 'cluster'?"),
-        (scenario(cluster="edge-clod"), "scenario: cluster: unknown cluster 'edge-clod'. Did you mean"),
-        (scenario(cluster="no.yaml"), "scenario: cluster: no.yaml: no such file"),
-        (scenario(workload="no.parquet"), "scenario: workload: no.parquet: no such file"),
-        (scenario(partition="vc"), "scenario: world: partition vc: server edge-small-0 of cluster"),
-        (scenario(world="slot_s=600"), "scenario: 1 problem\n  world: must be a mapping"),
-        (world(slots=60), "scenario: world: unknown parameter of the world 'slots'. Did you mean 'slot_s'?"),
-        (world(interferenc="x"), "'interferenc'. Did you mean 'interference'?"),
-        (
-            world(slot_s="long"),
-            "scenario: world: parameters of the world: 1 problem\n  slot_s: must be a number",
-        ),
-        (world(truth="placment"), "truth: must be one of rigid, placement"),
-        (
-            world(truth="rigid", interference="harmony_types"),
-            "interference: has no effect on rigid jobs; set",
-        ),
-        (world(interference="harmony"), "scenario: world: unknown interference profile 'harmony'. Did you"),
-        (world(links="no.csv"), "scenario: world: no.csv: cannot be read"),
-        (
-            world(truth="pd_ors", optimum_nodes=9),
-            "exact optimum: the workload does not say what its jobs are",
-        ),
-        (
-            world(truth="a_online"),
-            "scenario: world: truth=a_online has chunked jobs, and environments are for",
-        ),
-        (
-            world(truth="announced"),
-            "has announced jobs, and environments are for rigid and elastic jobs: set",
-        ),
-        (5, "scenario: must be a mapping, or the path of a file, got 5"),
-        ("no.yaml", "no.yaml: cannot be read"),
-    ],
+    quick_first(
+        [
+            (scenario(clster="toy"), "scenario: 1 problem\n  clster: unknown key; did you mean 'cluster'?"),
+            (scenario(cluster="edge-clod"), "scenario: cluster: unknown cluster 'edge-clod'. Did you mean"),
+            (scenario(cluster="no.yaml"), "scenario: cluster: no.yaml: no such file"),
+            (scenario(workload="no.parquet"), "scenario: workload: no.parquet: no such file"),
+            (scenario(partition="vc"), "scenario: world: partition vc: server edge-small-0 of cluster"),
+            (scenario(world="slot_s=600"), "scenario: 1 problem\n  world: must be a mapping"),
+            (
+                world(slots=60),
+                "scenario: world: unknown parameter of the world 'slots'. Did you mean 'slot_s'?",
+            ),
+            (world(interferenc="x"), "'interferenc'. Did you mean 'interference'?"),
+            (
+                world(slot_s="long"),
+                "scenario: world: parameters of the world: 1 problem\n  slot_s: must be a number",
+            ),
+            (world(truth="placment"), "truth: must be one of rigid, placement"),
+            (
+                world(truth="rigid", interference="harmony_types"),
+                "interference: has no effect on rigid jobs; set",
+            ),
+            (
+                world(interference="harmony"),
+                "scenario: world: unknown interference profile 'harmony'. Did you",
+            ),
+            (world(links="no.csv"), "scenario: world: no.csv: cannot be read"),
+            (
+                world(truth="pd_ors", optimum_nodes=9),
+                "exact optimum: the workload does not say what its jobs are",
+            ),
+            (
+                world(truth="a_online"),
+                "scenario: world: truth=a_online has chunked jobs, and environments are for",
+            ),
+            (
+                world(truth="announced"),
+                "has announced jobs, and environments are for rigid and elastic jobs: set",
+            ),
+            (5, "scenario: must be a mapping, or the path of a file, got 5"),
+            ("no.yaml", "no.yaml: cannot be read"),
+        ]
+    ),
 )
 def test_a_part_of_a_scenario_is_named(id_: str, given: object, said: str) -> None:
     assert said in refusal(id_, scenario=given)
@@ -119,20 +128,22 @@ def test_worlds_of_other_jobs_are_refused_by_their_number(id_: str, made: Any, t
 @pytest.mark.parametrize("id_", IDS)
 @pytest.mark.parametrize(
     ("given", "said"),
-    [
-        ({"seeds": 3}, "seeds: must be whole numbers, such as range(16), got 3"),
-        ({"seeds": []}, "seeds: there must be at least one"),
-        ({"most_jobs": 0}, "most_jobs: must be a whole number from 1 to"),
-        ({"observe": "free"}, "observe: must be a list of names, got 'free'"),
-        ({"observe": 5}, "observe: must be a list of names, got 5"),
-        ({"observe": [5]}, "observe: must be a list of names, got [5]"),
-        ({"observe": ["fre"]}, "unknown observation 'fre'. Did you mean 'free'?"),
-        ({"scaled": "yes"}, "scaled: must be True or False, got 'yes'"),
-        ({"reward": 5}, "reward: must be a name or a function of an Interval, got 5"),
-        ({"reward_scale_s": "1"}, "reward_scale_s: must be a number above 0, got '1'"),
-        ({"reward": "jct", "reward_scale_s": 0}, "reward_scale_s: must be a number above 0, got 0"),
-        ({"reward_scale_s": float("nan")}, "reward_scale_s: must be a number above 0, got nan"),
-    ],
+    quick_first(
+        [
+            ({"seeds": 3}, "seeds: must be whole numbers, such as range(16), got 3"),
+            ({"seeds": []}, "seeds: there must be at least one"),
+            ({"most_jobs": 0}, "most_jobs: must be a whole number from 1 to"),
+            ({"observe": "free"}, "observe: must be a list of names, got 'free'"),
+            ({"observe": 5}, "observe: must be a list of names, got 5"),
+            ({"observe": [5]}, "observe: must be a list of names, got [5]"),
+            ({"observe": ["fre"]}, "unknown observation 'fre'. Did you mean 'free'?"),
+            ({"scaled": "yes"}, "scaled: must be True or False, got 'yes'"),
+            ({"reward": 5}, "reward: must be a name or a function of an Interval, got 5"),
+            ({"reward_scale_s": "1"}, "reward_scale_s: must be a number above 0, got '1'"),
+            ({"reward": "jct", "reward_scale_s": 0}, "reward_scale_s: must be a number above 0, got 0"),
+            ({"reward_scale_s": float("nan")}, "reward_scale_s: must be a number above 0, got nan"),
+        ]
+    ),
 )
 def test_an_argument_is_named(id_: str, given: Mapping[str, Any], said: str) -> None:
     assert said in refusal(id_, scenario=ELASTIC, **given)
@@ -157,6 +168,7 @@ def test_models_of_placement_are_checked(models: Any, said: str) -> None:
     assert refusal(PLACEMENT, episodes=busy_elastic(5), models=models) == said
 
 
+@pytest.mark.slow
 def test_episodes_with_other_models_need_them_all() -> None:
     # Two jobs are of two of eight models at most, others in each draw: column 0 of `type` would mean another.
     few = scenario(workload={"synth": {"profile": "philly", "jobs": 2}, "enrich": "harmony_types"})

@@ -77,6 +77,7 @@ def test_another_metric() -> None:
     assert found.baselines["first_valid"].difference == pytest.approx(-4)
 
 
+@pytest.mark.slow
 def test_wins_are_the_share_of_draws_with_the_better_value_whatever_one_draw_does_to_the_mean() -> None:
     # J3 gains 20 s and J2 loses J3's run time: a third of -18, -15, 0, -1 and -2 s.
     found = evaluate(shortest_that_fits, env_by_hand((2, 5, 20, 19, 18)), [first_valid])
@@ -98,6 +99,7 @@ def test_equal_agents_do_not_differ() -> None:
     assert (against.interval.low, against.interval.high) == (0, 0)
 
 
+@pytest.mark.slow
 def test_policies_run_on_the_draws_of_the_agent() -> None:
     env = busy_queue()
     found = evaluate(in_turn, env, ["fifo", "srtf"])
@@ -126,6 +128,7 @@ class ShortestAtFirst(QueueAgent):
         return shortest_that_fits(observation) if self.actions <= 10 else first_valid(observation)
 
 
+@pytest.mark.slow
 def test_policies_are_names_with_parameters_classes_and_objects() -> None:
     env = busy_queue()
     backfill = {"name": "sjf", "params": {"backfill": True}}

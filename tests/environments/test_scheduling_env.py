@@ -36,6 +36,7 @@ from ray_sim.policies.registry import create_policy
 from tests.command_line import python
 from tests.elastic_worlds import elastic_world
 from tests.environments.rules import InTurn, LeastLoaded, at_random, first_valid, in_turn, least_loaded, play
+from tests.proofs import quick_first
 from tests.training import profile
 from tests.worlds import DOWN, UP, Job, availability, cluster_of, job_table, world_of
 
@@ -179,7 +180,10 @@ def naive_mask(env: PlacementEnv, placed: dict[tuple[int, int], list[int]], free
 
 @pytest.mark.parametrize(
     "world",
-    [busy_elastic(40, 1, partition="vc"), failing_elastic(40, 0), busy_world(40, 2), busy_elastic(40, 2)],
+    quick_first(
+        [busy_elastic(40, 1, partition="vc"), failing_elastic(40, 0), busy_world(40, 2), busy_elastic(40, 2)],
+        2,
+    ),
 )
 def test_the_mask_is_what_the_definition_says_in_every_state(world: World) -> None:
     env = PlacementEnv(world, most_jobs=7, most_new=4)
@@ -305,6 +309,7 @@ def test_a_seed_repeats_an_episode_and_another_draws_another() -> None:
     assert fixed[0] == fixed[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vector", [PlacementVector, QueueVector])
 def test_a_vector_steps_as_single_environments_do(vector: Any) -> None:
     id_ = {PlacementVector: "ray_sim/Placement-v1", QueueVector: "ray_sim/Queue-v1"}[vector]

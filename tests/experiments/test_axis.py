@@ -68,6 +68,7 @@ def half_width(values: Iterable[float]) -> float:
     return float(scipy.stats.t.ppf(0.975, len(sample) - 1)) * math.sqrt(variance / len(sample))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("at_desk")
 @pytest.mark.parametrize("column", ["queue_s", "jct_s"])
 def test_paired_differences_and_ratios_are_those_of_the_files_of_the_jobs(
@@ -107,6 +108,7 @@ def test_paired_differences_and_ratios_are_those_of_the_files_of_the_jobs(
                     assert abs(math.fsum(rest)) / SEEDS == pytest.approx(half_width(rest), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("at_desk")
 def test_the_baseline_may_be_named_and_mistakes_are(three_clusters: ResultStore) -> None:
     root = str(three_clusters.root)
@@ -124,6 +126,7 @@ def test_the_baseline_may_be_named_and_mistakes_are(three_clusters: ResultStore)
         compare_results([root], across="workload", by=["size"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("at_desk")
 def test_the_command_prints_and_the_report_draws_what_is_compared(
     three_clusters: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -174,6 +177,7 @@ def xs_of(report: ComparisonReport) -> dict[str, object]:
     return {"title": report.scale.title, **report.scale.xs}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("at_desk")
 def test_every_axis_has_its_number(tmp_path: Path) -> None:
     loads = [{**RESAMPLED, "load_scale": 2.0}, {**RESAMPLED, "load_scale": 1.0}]

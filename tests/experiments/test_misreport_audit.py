@@ -185,6 +185,7 @@ def test_a_planted_fault_is_found_in_every_world_and_nothing_without_it(
 # ---------------------------------------------------------------- the threshold, and its example
 
 
+@pytest.mark.slow
 def test_neglecting_a_failure_of_4_percent_costs_3_hundredths() -> None:
     """2.00 at E = 0.04 looks better than 1.95, and is worth 1.92."""
     given = bounded(example_rows(0.04), 3, "full", 9, **EXAMPLE)
@@ -199,6 +200,7 @@ def test_neglecting_a_failure_of_4_percent_costs_3_hundredths() -> None:
     assert exact.regret_bound == 0
 
 
+@pytest.mark.slow
 def test_a_mechanism_that_neglects_failures_is_caught() -> None:
     given = bounded(example_rows(0.09), 3, "full", 9, **EXAMPLE)
     params: dict[str, Any] = {"eps": 0.5, "failure_oracle": "exact", "threshold": False}
@@ -209,12 +211,14 @@ def test_a_mechanism_that_neglects_failures_is_caught() -> None:
 # ---------------------------------------------------------------- samples
 
 
+@pytest.mark.slow
 def test_a_sample_is_drawn_with_the_seed_and_has_its_size() -> None:
     few = [audited(busy_announced(12), sample=2, futures=2, eps=1.0) for _ in range(2)]
     assert few[0] == few[1]
     assert (few[0].sampled_jobs, few[0].exact_jobs, few[0].jobs) == (2, 0, 12)
 
 
+@pytest.mark.slow
 def test_runs_that_go_on_from_the_birth_of_the_job_end_as_whole_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     found = audited(busy_announced(20), sample=2, futures=2, eps=1.0)
 
@@ -253,6 +257,7 @@ class Forgetful(PostedPrice):
         return super()._submit(job)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "told"),
     [

@@ -122,6 +122,7 @@ def test_a_changed_result_is_refused(desk: Path, file: str) -> None:
         compare_real_delays(Path("run"))
 
 
+@pytest.mark.slow
 def test_the_page_escapes_names_and_is_the_same_again(desk: Path) -> None:
     named = _trace(TRACE.replace("a,10", f'"{HOSTILE}",10').replace(",x\n", f',"{HOSTILE}"\n'))
     named.rename("<b>$x$.parquet")

@@ -225,6 +225,7 @@ def test_a_workload_that_says_how_it_trains_is_not_enriched_again(at_desk: Path)
         prepare(_scenario(workload={"path": "trained.parquet", "enrich": "pd_ors"})).run()
 
 
+@pytest.mark.slow
 def test_layers_are_drawn_in_order_and_one_in_a_list_is_the_same_run_as_alone(at_desk: Path) -> None:
     both = _scenario(workload={"path": "week.parquet", "enrich": ["pd_ors", "announced"]})
     assert both.workload.label == "week/pd_ors+announced"

@@ -155,6 +155,7 @@ def test_a_comment_a_docstring_and_an_empty_line_change_nothing_and_a_sign_does(
     assert without_prose(source.replace(b'"#"', b'"#s"')) != without_prose(source)
 
 
+@pytest.mark.slow
 def test_a_changed_policy_of_ours_changes_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package in OUR_PACKAGES:
         for name, path, source in covered_sources():

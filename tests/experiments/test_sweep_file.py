@@ -283,6 +283,7 @@ def test_availability_is_an_axis(at_desk: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_policy_that_does_not_go_with_the_jobs_or_the_world_is_refused_with_its_path(at_desk: Path) -> None:
     # Plain jobs: policies for elastic jobs and for chunks cannot run; a policy of slots wants their length.
     assert _problems(policies=["fifo", "optimus", {"name": "chunk_fifo"}]) == [

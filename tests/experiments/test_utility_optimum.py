@@ -122,6 +122,7 @@ EXAMPLE_1_A: Mapping[str, object] = {
 """0.2 s a sample within a server, 0.4 s across; worth 5, 9, 2 in the first slot, 4, 3, 1 in the second."""
 
 
+@pytest.mark.slow
 def test_runs_carry_it_and_are_compared_by_it(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # PD-ORS earns 5 + 3 of 9 + 4.
     workload(desk, **EXAMPLE_1_A)

@@ -123,6 +123,7 @@ def test_hours_of_the_day_are_local_also_where_clocks_change(tmp_path: Path) -> 
     assert rows(found)["jobs by local hour, 0 to 23"] == ("███" + "▁" * 20 + "█", "-", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [[Job(5, 0, 0)], [Job(5, 1, 60), Job(5, 1, 60)]])
 def test_jobs_at_one_instant_have_no_rate(tmp_path: Path, jobs: list[Job]) -> None:
     found = compared(tmp_path, jobs, B, cluster_of([4]))
@@ -141,6 +142,7 @@ def test_json_has_the_numbers_of_the_table(tmp_path: Path) -> None:
     assert told["ks"]["num_gpus"] == 0.25
 
 
+@pytest.mark.slow
 def test_the_same_workloads_give_the_same_page(tmp_path: Path) -> None:
     found = compared(tmp_path, A, B)
     for name in ("one.html", "two.html"):

@@ -22,6 +22,7 @@ from ray_sim.experiments.workload_info import WorkloadInfo, describe_blocks, des
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError
 from tests.command_line import answer
+from tests.proofs import quick_first
 from tests.small_workloads import Columns, stored
 from tests.worlds import DOWN, HOUR, UP, Job, availability, cluster_of, job_table, replay
 from workloads.store import write_workload
@@ -71,6 +72,7 @@ def test_unfinished_work_of_minutes_is_not_0_hours(tmp_path: Path) -> None:
         assert f"at least {at_last} gpu hours" in str(dict(found.rows())["  at the last submission"])
 
 
+@pytest.mark.slow
 def test_where_some_job_must_wait_as_servers_are_missing_it_is_warned(tmp_path: Path) -> None:
     # Two GPU-hours an hour on two GPUs of which one is there: 6 GPU-hours in 3 h.
     servers = replace(cluster_of([1, 1]), availability=availability([(0.0, 0, DOWN)]))
@@ -285,7 +287,7 @@ NOT_WARNED = {
 }
 
 
-@pytest.mark.parametrize("case", NOT_WARNED)
+@pytest.mark.parametrize("case", quick_first(NOT_WARNED, 2))
 def test_work_beyond_the_span_is_no_offered_load(case: str, tmp_path: Path) -> None:
     jobs, cluster, expected, resource, columns, wait_s = NOT_WARNED[case]
     told = _described(tmp_path, jobs, cluster, columns)
@@ -359,7 +361,7 @@ OVERLOADED = {
 }
 
 
-@pytest.mark.parametrize("case", OVERLOADED)
+@pytest.mark.parametrize("case", quick_first(OVERLOADED, 2))
 def test_where_the_load_exceeds_the_servers_a_job_waits_under_every_policy(case: str, tmp_path: Path) -> None:
     jobs, cluster, expected, resource, columns, _ = OVERLOADED[case]
     told = _described(tmp_path, jobs, cluster, columns)

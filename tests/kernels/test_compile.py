@@ -224,6 +224,7 @@ def _damages(content: bytes) -> Iterator[bytes]:
     yield from (b"", content[32:], content + b"\0", pickle.dumps((1, 2)), bytes(32) + content[32:])
 
 
+@pytest.mark.slow
 @compiled_only
 def test_damaged_code_is_dropped_unread(stored: _StoredCode, compiled: Any) -> None:
     content = stored.path.read_bytes()

@@ -76,6 +76,7 @@ def test_gradients_of_both_networks_agree_with_finite_differences(architecture: 
         assert torch.autograd.gradcheck(output, (chosen.detach().requires_grad_(),), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_value_of_the_shared_form_does_not_depend_on_the_order_of_jobs_and_servers() -> None:
     layers = SHARED.value_layers()
     network = ValueNet(SHARED, initial_parameters(layers, Streams(2), "test"))

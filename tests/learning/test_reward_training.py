@@ -64,6 +64,7 @@ def _few(count: int = 40) -> SpeedSamples:
     return SpeedSamples(kind, tasks, np.where(kind == 1, 20.0, 10.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["shared", "dense"])
 def test_the_same_seed_gives_the_same_weights(form: Form) -> None:
     training = RewardTraining(form=form, hidden=(8, 8), epochs=3, target=0.0)

@@ -23,6 +23,7 @@ def test_as_many_samples_are_drawn_as_asked_for_each_of_whole_gangs() -> None:
     assert {tuple(kind) for kind in samples.kind.tolist()} == {(0, 0), (0, 1), (1, 0), (1, 1)}
 
 
+@pytest.mark.slow
 def test_speeds_are_those_of_the_engine_right_after_the_placement() -> None:
     # Each job has a server to itself: 100 samples take 1 s and twice 0.4 s, or 2 s and twice 0.4 s.
     samples = draw_samples(EPISODES, MODELS, 200, seed=3)
@@ -33,6 +34,7 @@ def test_speeds_are_those_of_the_engine_right_after_the_placement() -> None:
     assert (samples.speed[together] < 100 / 1.8).all()  # beside another job on server 0
 
 
+@pytest.mark.slow
 def test_the_same_seed_draws_the_same_samples_and_another_one_others() -> None:
     once, again, other = (draw_samples(EPISODES, MODELS, 50, seed=seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(once.tasks, again.tasks)

@@ -33,6 +33,7 @@ def trained(folder: Path, out: Path, **options: Any) -> dict[str, bytes]:
     return dict(contents(out))
 
 
+@pytest.mark.slow
 def test_equal_plans_give_equal_bytes_and_another_seed_other_weights(tmp_path: Path) -> None:
     once = trained(tmp_path, tmp_path / "a")
     assert trained(tmp_path, tmp_path / "b") == once
@@ -40,6 +41,7 @@ def test_equal_plans_give_equal_bytes_and_another_seed_other_weights(tmp_path: P
     assert contents(tmp_path / "c")["last.npz"] != once["last.npz"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rounds", [pytest.param(1, marks=pytest.mark.long), 2, pytest.param(3, marks=pytest.mark.long)]
 )
@@ -54,6 +56,7 @@ def test_a_training_that_stops_and_goes_on_ends_with_the_bytes_of_one_that_did_n
     assert trained(tmp_path, parts, resume=True) == whole
 
 
+@pytest.mark.slow
 def test_validation_has_the_mean_jct_of_runs_with_the_checkpoint(tmp_path: Path) -> None:
     plan = parsed(tmp_path)
     trained(tmp_path, tmp_path / "out")
@@ -64,6 +67,7 @@ def test_validation_has_the_mean_jct_of_runs_with_the_checkpoint(tmp_path: Path)
     assert checkpoint.header.training["validation_jct_s"] == pytest.approx(mean, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_curves_have_the_phases_the_error_of_the_reward_model_and_validations(tmp_path: Path) -> None:
     plan = parsed(tmp_path, phases={"imitation": 1, "offline": 1, "online": 6})
     run_training(plan, tmp_path / "out", command="a command", actors=0)
@@ -76,6 +80,7 @@ def test_curves_have_the_phases_the_error_of_the_reward_model_and_validations(tm
     assert curves["samples"].to_list() == [3 * 2 * 20] * 8
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_number_names_the_step_and_keeps_the_state_before_the_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +100,7 @@ def test_a_loss_that_is_no_number_names_the_step_and_keeps_the_state_before_the_
     assert trained(tmp_path, tmp_path / "before", resume=True) == trained(tmp_path, tmp_path / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learning_rate", [1e10, 1e25])
 def test_weights_that_overflow_name_the_step_and_leave_nothing_of_their_round(
     tmp_path: Path, learning_rate: float
@@ -124,6 +130,7 @@ def test_a_training_without_an_interval_to_learn_from_says_so(tmp_path: Path) ->
         run_training(plan, tmp_path / "out", command="test", actors=0)
 
 
+@pytest.mark.slow
 def test_another_training_is_not_overwritten_and_another_plan_does_not_go_on(tmp_path: Path) -> None:
     trained(tmp_path, tmp_path / "out")
     with pytest.raises(InvalidInputError, match="has a training already; go on with --resume"):
@@ -136,6 +143,7 @@ def test_another_training_is_not_overwritten_and_another_plan_does_not_go_on(tmp
         trained(tmp_path, tmp_path / "out", resume=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("world", "problem"),
     [
@@ -155,6 +163,7 @@ def test_jobs_of_models_that_the_network_has_no_column_for_are_refused(tmp_path:
         setting_of(parsed(tmp_path, models=["none"]))
 
 
+@pytest.mark.slow
 def test_the_teacher_is_learned(tmp_path: Path) -> None:
     learning = {
         "most_jobs": 6,
@@ -172,6 +181,7 @@ def test_the_teacher_is_learned(tmp_path: Path) -> None:
     assert losses[-1] < losses[0] / 2  # - log pi of the teacher's actions
 
 
+@pytest.mark.slow
 def test_learners_go_on_from_their_state(tmp_path: Path) -> None:
     setting = setting_of(parsed(tmp_path))
     one, collectors = Trainer(setting), LocalCollectors(setting.collection)
@@ -202,6 +212,7 @@ sys.exit(main(["train", "harmony", sys.argv[1], "--actors", "0", "-o", sys.argv[
 """
 
 
+@pytest.mark.slow
 def test_without_pytorch_one_line_says_how_to_install_it(tmp_path: Path) -> None:
     from tests.learning.small_training import written
 

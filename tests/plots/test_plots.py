@@ -28,6 +28,7 @@ from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.plots.sources import Results
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.plots import COLOURS
+from tests.proofs import quick_first
 from tests.results_by_hand import three_jobs
 from tests.stored_by_hand import manifest, store_run, store_sweep
 from tests.worlds import Job, replay, world_of
@@ -74,6 +75,7 @@ def test_a_cdf_steps_at_each_completion_time(ax: Axes) -> None:
     assert [line.get_color() for line in (fifo, las)] == list(COLOURS[:2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names", [["FIFO", "SRTF", "LAS", "users, 2 h", "users, no slices"], list("abcdefg")]
 )
@@ -123,8 +125,10 @@ _LONG = "las(placement=consolidate, thresholds_gpu_s=[3600, 36000]) (helios-{}/d
 
 @pytest.mark.parametrize(
     "names",
-    [[letter * length for letter in "abcdef"] for length in (3, 12, 30)]
-    + [list(map(_LONG.format, "abcdef"))],
+    quick_first(
+        [[letter * length for letter in "abcdef"] for length in (3, 12, 30)]
+        + [list(map(_LONG.format, "abcdef"))]
+    ),
 )
 def test_names_overlap_neither_each_other_nor_the_curves(names: list[str], pyplot: None) -> None:
     runs = {name: three_jobs() for name in names}
@@ -267,6 +271,7 @@ def test_boxes_stand_by_size_and_policy(ax: Axes) -> None:
     assert names_of(ax) == ["fifo", "las"]
 
 
+@pytest.mark.slow
 def test_results_on_disk_give_the_same_picture_as_in_memory(tmp_path: Path) -> None:
     sweep, run = store_sweep(tmp_path / "sweep"), store_run(tmp_path / "run")
     for draw in (plots.cdf, plots.queue, plots.by_size, plots.means):

@@ -15,7 +15,7 @@ from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_world
 from tests.figures import chunked_of
-from tests.proofs import instances
+from tests.proofs import instances, quick_first
 from tests.worlds import replay
 
 READINGS = tuple(product(("counted", "ignored"), (False, True)))
@@ -202,7 +202,7 @@ def test_a_chunk_that_runs_to_its_end_pays_for_no_preemption() -> None:
     assert chunked_of(interrupted).preemption_cost_s == 3
 
 
-@pytest.mark.parametrize("policy", ["a_online", "chunk_spt", "chunk_las", "chunk_srpt"])
+@pytest.mark.parametrize("policy", quick_first(["a_online", "chunk_spt", "chunk_las", "chunk_srpt"]))
 def test_by_default_no_rule_for_chunks_interrupts_the_one_that_runs(policy: str) -> None:
     world = busy_chunks(seed=0)
     assert replay(world, create_policy(policy)).summary.preemptions == 0

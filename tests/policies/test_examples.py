@@ -162,6 +162,7 @@ def shown() -> dict[str, Any]:
     return runpy.run_path(str(EXAMPLE))
 
 
+@pytest.mark.slow
 def test_each_job_goes_to_the_fullest_server_that_holds_it(shown: dict[str, Any]) -> None:
     # 2 fits on servers 0 (4 free) and 2 (3 free), and 2 is fuller: 4, 1, 1 stay free. 4: server 0. The last
     # one may not use server 2. Every job needs a core too, of which server 3 has none.
@@ -174,6 +175,7 @@ def test_each_job_goes_to_the_fullest_server_that_holds_it(shown: dict[str, Any]
         assert free.tolist() == [[0, 8], [0, 8], [1, 8], [5, 0]]
 
 
+@pytest.mark.slow
 def test_a_policy_of_ones_own_calls_its_kernel(shown: dict[str, Any]) -> None:
     # J1 (2 GPUs) goes to s1, the fuller one; J2 (4) to s0; J3 (1) to s1; J4 (4) waits for J2, until hour 2.
     jobs = [Job(0, 2, HOUR), Job(0, 4, 2 * HOUR), Job(0, 1, HOUR), Job(0, 4, HOUR)]

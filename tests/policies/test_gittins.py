@@ -99,6 +99,7 @@ def test_with_the_deciles_of_two_sizes_the_queues_are_those_of_las(tmp_path: Pat
     assert fingerprint(gittins) == fingerprint(las)
 
 
+@pytest.mark.slow
 @settings(max_examples=instances(60, 5))
 @given(data=st.data())
 def test_a_job_runs_only_if_no_waiting_job_has_a_larger_index(

@@ -17,7 +17,7 @@ from ray_sim.model.job import UtilityProfile
 from ray_sim.policies.registry import describe_policy
 from tests.policies.test_eligible_servers import misplaced, typed
 from tests.policies.utility_worlds import pd_ors_job, utility_world, worth
-from tests.proofs import instances
+from tests.proofs import instances, quick_first
 from tests.training import profile, together
 from tests.worlds import Job, cluster_of, confined, fingerprint, job_table, replay
 
@@ -51,7 +51,7 @@ POLICIES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("policy", "params"), POLICIES)
+@pytest.mark.parametrize(("policy", "params"), quick_first(POLICIES, 2))
 def test_workers_run_on_accepted_types_and_jobs_complete(policy: str, params: dict[str, Any]) -> None:
     result = replay(typed_elastic_world(LISTS), policy, **params)
     assert result.jobs["status"].to_list() == ["completed"] * len(LISTS)
@@ -63,7 +63,7 @@ def test_workers_run_on_accepted_types_and_jobs_complete(policy: str, params: di
     assert {job for job, _ in on} == set(range(len(LISTS)))
 
 
-@pytest.mark.parametrize(("policy", "params"), POLICIES)
+@pytest.mark.parametrize(("policy", "params"), quick_first(POLICIES, 2))
 def test_lists_of_all_types_change_no_byte(policy: str, params: dict[str, Any]) -> None:
     every, none = typed_elastic_world(("T4|V100|P100",) * 4), typed_elastic_world((None,) * 4)
     assert fingerprint(replay(every, policy, **params)) == fingerprint(replay(none, policy, **params))
@@ -83,7 +83,7 @@ PLANNERS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("policy", "params"), PLANNERS)
-@pytest.mark.parametrize("seed", range(instances(60, 5)))
+@pytest.mark.parametrize("seed", quick_first(range(instances(60, 5))))
 def test_planners_place_no_task_on_types_that_jobs_do_not_accept(
     policy: str, params: dict[str, Any], seed: int
 ) -> None:
@@ -95,7 +95,7 @@ def test_planners_place_no_task_on_types_that_jobs_do_not_accept(
     assert certificate is None or (result.summary.utility or 0.0) <= certificate.bound
 
 
-@pytest.mark.parametrize(("policy", "params"), PLANNERS)
+@pytest.mark.parametrize(("policy", "params"), quick_first(PLANNERS))
 def test_lists_of_all_types_change_no_byte_of_plans(policy: str, params: dict[str, Any]) -> None:
     world = (failing_bounded if params else busy_bounded)(20)
     types = ["x", "y"] * 3 + ["x"]

@@ -18,6 +18,7 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable
 from ray_sim.policies.registry import create_policy
 from tests.command_line import answer
+from tests.proofs import quick_first
 from tests.worlds import (
     HOUR,
     Job,
@@ -229,12 +230,14 @@ def test_the_limit_is_reached_in_the_first_whole_microsecond() -> None:
 @pytest.mark.parametrize("cpu", [[5.0], [2.0, 3.0]])
 @pytest.mark.parametrize(
     "params",
-    [
-        {"queue_order": "running_first"},
-        {"knob": 1.5},
-        {"knob": 0.5, "queue_order": "running_first", "placement": "pooled"},
-        {"placement": "spread"},
-    ],
+    quick_first(
+        [
+            {"queue_order": "running_first"},
+            {"knob": 1.5},
+            {"knob": 0.5, "queue_order": "running_first", "placement": "pooled"},
+            {"placement": "spread"},
+        ]
+    ),
 )
 def test_cores_are_served_as_as_many_gpus_would_be(
     params: dict[str, Any], cpu: list[float], loop: Loop

@@ -40,6 +40,7 @@ def bars_of(world: World, result: RunResult) -> dict[str, list[list[int]]]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=instances(100, 8))
 @given(world=worlds(), policy=policies())
 def test_bars_are_the_stays_of_jobs_and_do_not_overlap_in_a_lane(world: World, policy: PolicyChoice) -> None:

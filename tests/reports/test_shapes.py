@@ -241,6 +241,7 @@ def test_alternatives_are_corrected_for_each_other_and_undecided_ones_turn_nothi
     assert "Undecided under 7 of 7 alternatives." in check_note(seven)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from([*CHECKS.items(), *OTHERS]),
@@ -289,6 +290,7 @@ def test_a_statement_at_its_border_appears_in_at_most_5_percent(
     assert appeared <= 30
 
 
+@pytest.mark.slow
 def test_one_comparison_of_equal_means_appears_in_at_most_5_percent() -> None:
     # One comparison has the largest chance: several must all be significant. 5 % of 150 is 7.5, and 14 or
     # more have a probability of 2 %.

@@ -32,6 +32,7 @@ def explainer_of(world: World, result: RunResult) -> RunExplainer:
     return RunExplainer(facts_of(world, {}), result.jobs, result.events)
 
 
+@pytest.mark.slow
 @settings(max_examples=instances(100, 8))
 @given(world=worlds(), policy=policies())
 def test_a_team_holds_the_gpus_of_its_running_jobs(world: World, policy: PolicyChoice) -> None:

@@ -17,6 +17,7 @@ from ray_sim.model.training_progress import (
 )
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.solvers.training_limits import TrainingLimits, pd_ors_limits, placement_limits, pool_of
+from tests.proofs import quick_first
 from tests.training import ONE, profile, rows
 
 SPEEDS = [0.5, 1.0, 1.0, 2.0]
@@ -66,7 +67,7 @@ def _assert_within(
     assert (taken >= limits.resource_time[0] * (1 - 1e-12)).all()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", quick_first(range(60), 2))
 def test_no_placement_beats_the_limits(seed: int) -> None:
     draw = Streams(seed).generator("limits")
     exchange = Exchange(int(draw.integers(0, 3)))

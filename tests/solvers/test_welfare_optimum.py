@@ -152,6 +152,7 @@ def test_a_search_that_is_cut_off_still_has_a_bound() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_search_that_found_nothing_starts_nothing() -> None:
     """The bound is still that of the relaxation or of what all jobs would earn alone."""
     realised = crowd(2, 14)

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
+from tests.proofs import quick_first
 from tests.workloads.conversions import Trace
 from workloads.convert import convert
 from workloads.formats.philly.csv import HEADER
@@ -106,20 +107,23 @@ def test_lines_end_as_the_writer_pleases_and_may_begin_with_a_byte_order_mark(
 @pytest.mark.parametrize("format_name", ["csv", "philly-csv"])
 @pytest.mark.parametrize(
     ("content", "told"),
-    [
-        (b"", "file is empty"),
-        (b"\n", "required columns missing"),
-        (b"a,b\n1,2\n", "found: a, b"),
-        (b"a;b\n1;2\n", "found: a;b.*; line 1 has semicolons: fields must be separated by commas"),
-        (b"a\tb\n1\t2\n", "line 1 has tabs: fields must be separated by commas"),
-        (b"a,a\n1,2\n", "named twice"),
-        (b'"a\n1,2\n', "no header"),
-        (b"\xff\xfea\x00,\x00", "UTF-8|required columns missing"),
-        (bytes(range(256)) * 40, "UTF-8"),
-        ("job_id,who\n1,Jürgen\n".encode("latin-1"), "--guess .* finds the encoding .*encoding: cp1252"),
-        (gzip.compress(TABLE.encode(), mtime=0)[:-9], "UTF-8 text, plain or gzip"),
-        (gzip.compress(TABLE.encode(), mtime=0)[:12], "UTF-8 text, plain or gzip"),
-    ],
+    quick_first(
+        [
+            (b"", "file is empty"),
+            (b"\n", "required columns missing"),
+            (b"a,b\n1,2\n", "found: a, b"),
+            (b"a;b\n1;2\n", "found: a;b.*; line 1 has semicolons: fields must be separated by commas"),
+            (b"a\tb\n1\t2\n", "line 1 has tabs: fields must be separated by commas"),
+            (b"a,a\n1,2\n", "named twice"),
+            (b'"a\n1,2\n', "no header"),
+            (b"\xff\xfea\x00,\x00", "UTF-8|required columns missing"),
+            (bytes(range(256)) * 40, "UTF-8"),
+            ("job_id,who\n1,Jürgen\n".encode("latin-1"), "--guess .* finds the encoding .*encoding: cp1252"),
+            (gzip.compress(TABLE.encode(), mtime=0)[:-9], "UTF-8 text, plain or gzip"),
+            (gzip.compress(TABLE.encode(), mtime=0)[:12], "UTF-8 text, plain or gzip"),
+        ],
+        3,
+    ),
 )
 def test_a_file_of_another_kind_is_a_clear_error(
     trace: Trace, tmp_path: Path, format_name: str, content: bytes, told: str
@@ -131,6 +135,7 @@ def test_a_file_of_another_kind_is_a_clear_error(
     assert not (tmp_path / "w.parquet").exists()
 
 
+@pytest.mark.slow
 def test_damage_deep_in_a_file_is_an_error_and_not_a_short_workload(trace: Trace, tmp_path: Path) -> None:
     rows = TABLE + "".join(f"j{i},{i},1,1\n" for i in range(50_000))
     whole = gzip.compress(rows.encode(), mtime=0)
@@ -149,6 +154,7 @@ def test_a_missing_file_a_folder_and_no_file_at_all_are_clear_errors(tmp_path: P
         convert("csv", [], tmp_path / "w.parquet")
 
 
+@pytest.mark.slow
 def test_no_sound_row_is_an_error_that_counts_the_reasons(trace: Trace, tmp_path: Path) -> None:
     header = TABLE.splitlines()[0]
     with pytest.raises(InvalidWorkloadError, match="no rows after the header"):
@@ -230,6 +236,7 @@ def test_an_option_that_a_format_does_not_take_is_refused(trace: Trace, tmp_path
         convert("philly-csv", [trace(TABLE)], tmp_path / "w.parquet", options=ConvertOptions(rebase=True))
 
 
+@pytest.mark.slow
 def test_a_failed_conversion_leaves_the_earlier_workload_as_it_was(trace: Trace, tmp_path: Path) -> None:
     out = tmp_path / "w.parquet"
     convert("csv", [trace(TABLE)], out)

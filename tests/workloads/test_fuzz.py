@@ -39,6 +39,7 @@ def test_a_damaged_file(
     counts_or_error(name, content, tmp_path_factory.mktemp("fuzz"), rebase and name == "csv")
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=instances(150))
 @given(content=st.binary(max_size=300), name=st.sampled_from(sorted(GOOD)))
 @example(content=b"\x1f\x8b", name="csv")

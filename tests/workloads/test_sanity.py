@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.proofs import quick_first
 from workloads.convert import convert
 from workloads.sanity import sanity_warnings
 from workloads.synthetic.synth import DrawRequest, synth_profile
@@ -44,6 +45,7 @@ def warned(frame: pl.DataFrame, rebased_by_s: float = 0.0) -> str:
     return text
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
@@ -76,6 +78,7 @@ def test_no_sound_workload_is_warned_of(
     assert sanity_warnings(frame.lazy()) == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["philly", "google"])
 def test_no_draw_of_the_profiles_is_warned_of(profile: str) -> None:
     for seed in range(20):
@@ -86,14 +89,17 @@ def test_no_draw_of_the_profiles_is_warned_of(profile: str) -> None:
 
 @pytest.mark.parametrize(
     ("format_name", "name"),
-    [
-        ("philly-csv", "philly/sia_philly.csv.gz"),
-        *(
-            ("gpu-pods", f"fgd/pods_{kind}.csv.gz")
-            for kind in ("default", "cpu250", "gpushare100", "gpuspec33")
-        ),
-        pytest.param("google-2011", "google2011/task_events", marks=pytest.mark.slow),
-    ],
+    quick_first(
+        [
+            ("philly-csv", "philly/sia_philly.csv.gz"),
+            *(
+                ("gpu-pods", f"fgd/pods_{kind}.csv.gz")
+                for kind in ("default", "cpu250", "gpushare100", "gpuspec33")
+            ),
+            pytest.param("google-2011", "google2011/task_events", marks=pytest.mark.slow),
+        ],
+        2,
+    ),
 )
 def test_no_published_trace_is_warned_of(
     format_name: str, name: str, real: Callable[[str], Path], tmp_path: Path

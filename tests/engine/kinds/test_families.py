@@ -78,6 +78,7 @@ def tiny_world(seed: int) -> tuple[World, float]:
     return world, least_flow(release, run, fits) / n
 
 
+@pytest.mark.slow
 def test_no_schedule_beats_the_bounds_and_families_are_often_tight() -> None:
     tight, gained, tried = 0, 0, instances(10_000, 300)
     for seed in range(tried):

@@ -138,6 +138,7 @@ def test_only_jobs_that_are_worth_something_have_a_certificate() -> None:
     assert summary.utility_certificate.gap == pytest.approx(0, abs=SOLVER)
 
 
+@pytest.mark.slow
 def test_no_policy_for_rigid_jobs_earns_more_than_the_bound() -> None:
     """Two speeds, two partitions or one, restarts that cost, jobs that never fit, with and without an end."""
     for seed in range(instances(300, 8)):

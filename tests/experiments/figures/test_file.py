@@ -25,7 +25,7 @@ from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError
 from ray_sim.reports.shape_samples import Samples
-from tests.proofs import proofs
+from tests.proofs import proofs, quick_first
 
 SERVERS = (
     "name: servers-{0}\nservers:\n  - {{name: server, count: {0}, gpus: 8, cpus: 72, memory_gib: 192}}\n"
@@ -57,6 +57,7 @@ def _figure(folder: Path, *checks: object, quick: bool = False, **changes: Any) 
     return read_figure("mine", path, HashedInputs(), quick=quick)
 
 
+@pytest.mark.slow
 def test_a_figure_is_named_on_the_command_line_as_it_was_given(tmp_path: Path) -> None:
     (tmp_path / "my figures").mkdir()
     assert _figure(tmp_path).given == str(tmp_path / "mine.yaml")
@@ -250,14 +251,16 @@ def test_a_problem_is_told_with_its_place(
 @pytest.mark.parametrize("number", [".nan", ".inf", "-.inf"])
 @pytest.mark.parametrize(
     ("given", "key"),
-    [
-        ("shape: [{name: a, range: {of: LAS, between: [NUMBER, null]}}]", "shape[0].range.between[0]"),
-        ("shape: [{name: a, equal: {of: LAS, to: FIFO, within: NUMBER}}]", "shape[0].equal.within"),
-        ("shape: [{name: a, order: [LAS, FIFO], at: [NUMBER]}]", "shape[0].at"),
-        ("figure: {published: {values: {LAS: {2: NUMBER}}}}", "figure.published.values.LAS"),
-        ("figure: {x: {of: cluster, label: x, values: {two.yaml: NUMBER}}}", "figure.x.values.two.yaml"),
-        ("figure: {cpu_s: NUMBER}", "figure.cpu_s"),
-    ],
+    quick_first(
+        [
+            ("shape: [{name: a, range: {of: LAS, between: [NUMBER, null]}}]", "shape[0].range.between[0]"),
+            ("shape: [{name: a, equal: {of: LAS, to: FIFO, within: NUMBER}}]", "shape[0].equal.within"),
+            ("shape: [{name: a, order: [LAS, FIFO], at: [NUMBER]}]", "shape[0].at"),
+            ("figure: {published: {values: {LAS: {2: NUMBER}}}}", "figure.published.values.LAS"),
+            ("figure: {x: {of: cluster, label: x, values: {two.yaml: NUMBER}}}", "figure.x.values.two.yaml"),
+            ("figure: {cpu_s: NUMBER}", "figure.cpu_s"),
+        ]
+    ),
 )
 def test_a_number_that_is_not_finite_is_refused(given: str, key: str, number: str, tmp_path: Path) -> None:
     changes = yaml.safe_load(given.replace("NUMBER", number))
@@ -278,6 +281,7 @@ def _with_choice(folder: Path, *alternatives: object, **changes: Any) -> Figure:
     return _figure(folder, choices=[{**CHOICE, "alternatives": given}], **changes)
 
 
+@pytest.mark.slow
 def test_an_alternative_has_the_places_of_the_figure_and_runs_of_its_own(tmp_path: Path) -> None:
     # One check with two x, so two tests, for each of five alternatives: 10 x 2 / 2^9 is below 5 %.
     figure = _with_choice(
@@ -371,7 +375,7 @@ def inputs() -> HashedInputs:
     return HashedInputs()
 
 
-@pytest.mark.parametrize("name", list(bundled_figures())[:: 1 if proofs() == "all" else 3])
+@pytest.mark.parametrize("name", quick_first(list(bundled_figures())[:: 1 if proofs() == "all" else 3], 2))
 def test_a_bundled_figure_is_sound(name: str, inputs: HashedInputs) -> None:
     figure = read_figure(name, bundled_figures()[name], inputs, quick=True)
     assert figure.cells or figure.missing
@@ -381,7 +385,7 @@ def test_a_bundled_figure_is_sound(name: str, inputs: HashedInputs) -> None:
 SYSTEMS = sorted({path.parent.name for path in bundled_figures().values()})
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", quick_first(SYSTEMS, 2))
 def test_a_choice_of_a_model_is_run_in_another_way_or_said_to_be_untouched(system: str) -> None:
     pages = [STUDIES.parents[1] / "docs" / part / f"{system}.md" for part in ("models", "studies")]
     page = next(each for each in pages if each.exists()).read_text()  # the model's, if it has one of its own
@@ -403,6 +407,7 @@ def test_a_bundled_workload_is_its_csv_file_converted(csv: Path, tmp_path: Path)
     assert pl.read_parquet(tmp_path / "made.parquet").equals(pl.read_parquet(bundled))
 
 
+@pytest.mark.slow
 def test_figures_are_found_by_name_by_system_and_by_path(tmp_path: Path) -> None:
     bundled = bundled_figures()
     assert "pd_ors/machines" in bundled

@@ -91,6 +91,7 @@ def without_columns(result: RunResult) -> dict[str, str]:
     return {name: found[name] for name in ("jobs", "events", "timeline")}
 
 
+@pytest.mark.slow
 @given(world=worlds() | shared_worlds(), rule=st.sampled_from(RULE_NAMES), backfill=st.booleans())
 @settings(max_examples=instances(300))
 def test_without_classes_teams_and_reservations_it_is_fifo(world: World, rule: str, backfill: bool) -> None:
@@ -98,6 +99,7 @@ def test_without_classes_teams_and_reservations_it_is_fifo(world: World, rule: s
     assert without_columns(batch) == without_columns(replay(world, "fifo", placement=rule, backfill=backfill))
 
 
+@pytest.mark.slow
 @given(world=worlds())
 @settings(max_examples=instances(100, 5))
 def test_without_backfilling_reservations_change_nothing(world: World) -> None:

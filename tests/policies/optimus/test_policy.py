@@ -314,6 +314,7 @@ def test_every_choice_lets_all_jobs_end(params: dict[str, object]) -> None:
     assert 0 < share < 0.2
 
 
+@pytest.mark.slow
 def test_as_published_is_the_paper_s_options_and_each_may_be_given_otherwise() -> None:
     published = {"normalise": "amount", "misfit": "wait", "keep_places": False}
     ours = {"normalise": "share", "misfit": "shrink", "keep_places": True}

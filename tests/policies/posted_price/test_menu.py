@@ -167,6 +167,7 @@ class TestRefusals:
             ExponentialPrices(capacity, 1000, 47_000.0)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=40, deadline=None)
 def test_prices_never_fall_with_nodes_duration_or_time(seed: int) -> None:

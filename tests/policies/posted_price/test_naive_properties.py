@@ -160,6 +160,7 @@ def lies_of(truth: Job, setting: Setting) -> list[Job]:
     return [lie for lie in lies if max(d for _, d, _ in lie.points) <= setting.max_rounds]
 
 
+@pytest.mark.slow
 def test_no_misreport_gains_with_exact_failures_and_no_threshold() -> None:
     """Truthfulness, for exponential, random and zero prices, and for every history."""
     gains: list[Fraction] = []
@@ -178,6 +179,7 @@ def test_no_misreport_gains_with_exact_failures_and_no_threshold() -> None:
     assert 10 * sum(gain < 0 for gain in at_stake) > len(at_stake)
 
 
+@pytest.mark.slow
 def test_nobody_gains_while_an_earlier_job_outlasts_its_report() -> None:
     """A job of two of three nodes runs for D_m = 6 rounds and said 1; two more are born while it does.
 

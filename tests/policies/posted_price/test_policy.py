@@ -133,6 +133,7 @@ def plan_points(job: Job, setting: Setting) -> list[tuple[int, int, int, float]]
     return [(arrival, signal_of(d, setting.signal), d, share) for arrival, d, share in job.points]
 
 
+@pytest.mark.slow
 def test_higher_values_are_worth_more_and_launched_as_well(utilities: list[float]) -> None:
     """The value of the last job scaled up, and raised in every round."""
     accepted = 0
@@ -194,6 +195,7 @@ def shaken(monkeypatch: pytest.MonkeyPatch, instance: Instance, seed: int, by: f
         return run_engine(instance).fates()
 
 
+@pytest.mark.slow
 def test_samples_decide_as_enumeration_where_no_decision_is_close(monkeypatch: pytest.MonkeyPatch) -> None:
     clear = 0
     for instance in drawn(1000, 4):

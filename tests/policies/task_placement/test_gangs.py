@@ -29,7 +29,7 @@ from ray_sim.policies.task_placement.gangs import LoadBalance, TetrisPacking
 from ray_sim.policies.task_placement.least_interference import BUNDLED, LifLinear, LifQuad
 from ray_sim.policy_api import Decision, ElasticView
 from tests.policies.task_placement.naive_task_placement import NaiveTaskPlacement
-from tests.proofs import instances
+from tests.proofs import instances, quick_first
 from tests.training import profile, together
 from tests.worlds import Job, cluster_of, job_table
 
@@ -300,11 +300,12 @@ def test_decisions_are_those_of_a_naive_twin(policy: str) -> None:
     assert sum(compared(policy, random_world(seed)) for seed in range(instances(80, 30))) >= 200
 
 
+@pytest.mark.slow
 def test_the_twin_agrees_where_ties_go_to_the_jobs_own_server() -> None:
     assert sum(compared("lif_linear", random_world(seed), ties="own_job") for seed in range(30)) >= 70
 
 
-@pytest.mark.parametrize("policy", NAMES)
+@pytest.mark.parametrize("policy", quick_first(NAMES))
 def test_the_twin_agrees_where_servers_fail(policy: str) -> None:
     assert sum(compared(policy, failing_elastic(seed=seed)) for seed in range(3)) >= 40
     assert compared(policy, busy_elastic(partition="vc")) > 0

@@ -97,6 +97,7 @@ def free_of(world: World, result: RunResult) -> tuple[History, FreeCapacity]:
     return events, free_capacity(facts, events)
 
 
+@pytest.mark.slow
 @few
 @given(world=failing_worlds(), policy=policies())
 def test_free_capacity_is_what_servers_have_less_what_jobs_hold(world: World, policy: PolicyChoice) -> None:
@@ -107,6 +108,7 @@ def test_free_capacity_is_what_servers_have_less_what_jobs_hold(world: World, po
             assert free.at(time_us)[:, 0].tolist() == expected
 
 
+@pytest.mark.slow
 @few
 @given(world=failing_worlds(), policy=policies())
 def test_every_second_of_waiting_belongs_to_one_reason(world: World, policy: PolicyChoice) -> None:
@@ -153,6 +155,7 @@ def test_reasons_agree_with_a_replay_instant_by_instant(world: World, policy: Po
     agree_with_replay(world, replay(world, policy.create()), policy)
 
 
+@pytest.mark.slow
 @few
 @given(world=failing_gangs(), policy=policies() | st.sampled_from(WITHOUT_RULE))
 def test_reasons_of_workers_and_parameter_servers_agree_with_a_replay(
@@ -161,6 +164,7 @@ def test_reasons_of_workers_and_parameter_servers_agree_with_a_replay(
     agree_with_replay(world, replay(world, policy.create()), policy)
 
 
+@pytest.mark.slow
 @few
 @given(world=failing_worlds() | failing_gangs(), rule=st.sampled_from(RULE_NAMES))
 def test_with_backfill_and_no_preemption_a_job_that_its_rule_can_place_never_waits(
@@ -535,6 +539,7 @@ def chunk_worlds(draw: st.DrawFn) -> World:
     return chunk_world(jobs, servers, slot_s=1.0, changes=draw(server_changes(len(servers))))
 
 
+@pytest.mark.slow
 @few
 @given(world=chunk_worlds(), policy=st.sampled_from(["chunk_fifo", "chunk_spt", "chunk_earliest_finish"]))
 def test_reasons_of_chunked_jobs_agree_with_a_replay(world: World, policy: str) -> None:

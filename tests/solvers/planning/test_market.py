@@ -25,6 +25,7 @@ from ray_sim.solvers.planning.market import (
 )
 from ray_sim.solvers.planning.schedule import Infeasible, Planning, Schedule, best_schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
+from tests.proofs import quick_first
 from tests.solvers.planning.small import EXAMPLE_A, EXAMPLE_B, drawn_job, floats, ints, servers
 
 JOBS_A = [
@@ -141,7 +142,7 @@ def test_a_narrower_span_raises_the_lowest_price_only(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-@pytest.mark.parametrize("power", [-30, 1, 40])
+@pytest.mark.parametrize("power", quick_first([-30, 1, 40]))
 def test_utilities_times_a_power_of_two_scale_all_prices_exactly(seed: int, power: int) -> None:
     jobs, cluster = _drawn(seed)
     factor = 2.0**power

@@ -29,6 +29,7 @@ from tests.google2011 import (
     life,
     task_line,
 )
+from tests.proofs import quick_first
 from workloads import rows
 from workloads.formats.google import trace_reader
 from workloads.formats.google.trace2011 import FORMAT
@@ -175,19 +176,22 @@ def test_updates_do_not_touch_a_life(folder: Folder) -> None:
 
 @pytest.mark.parametrize(
     ("events", "reason"),
-    [
-        (((603, SCHEDULE), (613, FINISH)), "missing_submit_s"),
-        (((613, FINISH),), "missing_submit_s"),
-        (((601, SUBMIT),), "never_started"),
-        (((601, SUBMIT), (602, KILL)), "ended_before_start"),
-        (((601, SUBMIT), (602, EVICT), (602, SUBMIT)), "never_started"),
-        (((601, SUBMIT), (603, SCHEDULE)), "censored"),
-        (((601, SUBMIT), (603, SCHEDULE), (604, EVICT), (604, SUBMIT)), "censored"),
-        (((601, SUBMIT), (603, SCHEDULE), (604, EVICT), (604, SUBMIT), (605, SCHEDULE)), "censored"),
-        # Between two starts an end is lost, so the first run's length is unknown.
-        (((601, SUBMIT), (603, SCHEDULE), (605, SCHEDULE), (606, FINISH)), "incomplete_attempt"),
-        (((601, SUBMIT), (603, SCHEDULE), (605, SUBMIT), (606, KILL)), "incomplete_attempt"),
-    ],
+    quick_first(
+        [
+            (((603, SCHEDULE), (613, FINISH)), "missing_submit_s"),
+            (((613, FINISH),), "missing_submit_s"),
+            (((601, SUBMIT),), "never_started"),
+            (((601, SUBMIT), (602, KILL)), "ended_before_start"),
+            (((601, SUBMIT), (602, EVICT), (602, SUBMIT)), "never_started"),
+            (((601, SUBMIT), (603, SCHEDULE)), "censored"),
+            (((601, SUBMIT), (603, SCHEDULE), (604, EVICT), (604, SUBMIT)), "censored"),
+            (((601, SUBMIT), (603, SCHEDULE), (604, EVICT), (604, SUBMIT), (605, SCHEDULE)), "censored"),
+            # Between two starts an end is lost, so the first run's length is unknown.
+            (((601, SUBMIT), (603, SCHEDULE), (605, SCHEDULE), (606, FINISH)), "incomplete_attempt"),
+            (((601, SUBMIT), (603, SCHEDULE), (605, SUBMIT), (606, KILL)), "incomplete_attempt"),
+        ],
+        2,
+    ),
 )
 def test_a_task_without_a_run_is_rejected_for_a_reason(
     folder: Folder, events: Sequence[Event], reason: str
@@ -342,6 +346,7 @@ def test_job_events_alone_give_jobs_of_unknown_size(folder: Folder) -> None:
         folder.convert()
 
 
+@pytest.mark.slow
 def test_a_rule_for_tasks_does_not_fit_a_job(folder: Folder) -> None:
     folder.write("task_events", *life(*FINISHED))
     with pytest.raises(InvalidInputError, match="--run-time sum"):
@@ -416,6 +421,7 @@ def test_machines_are_a_cluster_whose_servers_come_and_go(folder: Folder) -> Non
     assert folder.convert().cluster is None
 
 
+@pytest.mark.slow
 def test_a_cluster_needs_machine_events(folder: Folder) -> None:
     folder.write("task_events", *life(*FINISHED))
     with pytest.raises(InvalidWorkloadError, match="no machine_events given"):

@@ -85,6 +85,7 @@ def test_a_line_that_is_no_event_is_rejected_and_the_others_stay(
     assert rejects.rows() == [(f"task_events/{file.name}", 4, reason, line.rstrip("\n"))]
 
 
+@pytest.mark.slow
 def test_lines_may_end_as_windows_has_it_begin_with_a_mark_and_have_blanks_around_values(
     folder: Folder,
 ) -> None:
@@ -96,6 +97,7 @@ def test_lines_may_end_as_windows_has_it_begin_with_a_mark_and_have_blanks_aroun
         assert read_frame(folder.convert().out).equals(whole)
 
 
+@pytest.mark.slow
 def test_a_line_of_ten_megabytes_is_one_reject(folder: Folder) -> None:
     folder.write("task_events", *life(*FINISHED), LINE.replace("user=", "u" * 10_000_000 + ","))
     report = folder.convert()
@@ -137,6 +139,7 @@ def test_a_damaged_file_is_a_clear_error(folder: Folder, content: bytes, told: s
     assert not (folder.path / "w.parquet").exists()
 
 
+@pytest.mark.slow
 def test_parts_of_two_traces_and_parts_twice_are_refused(folder: Folder, tmp_path: Path) -> None:
     one = folder.write("task_events", *life(*FINISHED))
     other = Folder(tmp_path / "other")

@@ -12,6 +12,7 @@ import pytest
 from ray_sim.experiments.conversion import write_cluster
 from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.model.errors import InvalidWorkloadError
+from tests.proofs import quick_first
 from workloads.convert import ConversionReport, convert
 from workloads.formats.google import event_records, trace2019, trace_reader
 from workloads.store import read_frame
@@ -91,7 +92,7 @@ def test_an_instance_is_a_row_in_the_vocabulary_of_2011(trace: Trace) -> None:
 
 @pytest.mark.parametrize(
     ("event", "status"),
-    [(EVICT, "EVICT"), (FAIL, "FAIL"), (FINISH, "FINISH"), (KILL, "KILL"), (LOST, "LOST")],
+    quick_first([(EVICT, "EVICT"), (FAIL, "FAIL"), (FINISH, "FINISH"), (KILL, "KILL"), (LOST, "LOST")], 2),
 )
 def test_the_codes_of_ends_are_those_of_version_3(trace: Trace, event: int, status: str) -> None:
     trace.write("instance_events", *[instance(t, e) for t, e in (*FINISHED[:4], (613, event))])
@@ -265,6 +266,7 @@ def test_batches_make_no_difference(trace: Trace, monkeypatch: pytest.MonkeyPatc
     assert trace.convert().out.read_bytes() == whole
 
 
+@pytest.mark.slow
 def test_long_records_are_looked_at_a_few_at_a_time(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     trace.write("instance_events", *[instance(t, e, task=k) for t, e in FINISHED for k in range(9)], "{\n")
     whole = trace.convert().out.read_bytes()

@@ -112,6 +112,7 @@ def test_further_columns_are_ignored_and_named(trace: Trace) -> None:
     assert report.warnings == ("ignored columns: note",)
 
 
+@pytest.mark.slow
 def test_a_missing_column_is_named_with_those_found(trace: Trace) -> None:
     path = trace("timestamp,duration,num_gpus,gpu_time\n")
     with pytest.raises(

@@ -137,6 +137,7 @@ def test_nodes_are_servers(trace: Trace, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_lists_are_told_apart_and_one_of_pods_is_needed(trace: Trace, tmp_path: Path) -> None:
     nodes, pods = trace(NODES + "n,1,1,1,\n", "nodes.csv"), trace(PODS + pod(), "pods.csv")
     with pytest.raises(InvalidWorkloadError, match="no list of pods; name one with the columns name"):
@@ -147,6 +148,7 @@ def test_the_lists_are_told_apart_and_one_of_pods_is_needed(trace: Trace, tmp_pa
         convert("gpu-pods", [trace("name\na\n", "x.csv")], tmp_path / "w.parquet")
 
 
+@pytest.mark.slow
 def test_shares_that_make_one_gpu_run_on_it_together(trace: Trace, tmp_path: Path) -> None:
     # 0.5 + 0.25 + 0.25 = 1 GPU: all three start at 0. A fourth of 0.3 fits when the first is gone, at 100 s:
     # 0.25 + 0.25 + 0.3 = 0.8. One of a whole GPU waits for all of them, until 100 + 50 = 150 s (the quarters
@@ -193,6 +195,7 @@ def test_pods_that_never_started_are_kept_where_one_asks_for_them(trace: Trace) 
     ]
 
 
+@pytest.mark.slow
 def test_a_list_of_demands_alone_is_taken_with_pods_that_never_started(trace: Trace) -> None:
     path = trace("name,cpu_milli,memory_mib,num_gpu,gpu_milli\nb,1000,2048,1,500\na,2000,,0,\nc,1,1,1,\n")
     with pytest.raises(InvalidWorkloadError, match="required columns missing: pod_phase, creation_time"):

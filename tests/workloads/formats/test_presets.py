@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ray_sim.model.errors import InvalidInputError
-from tests.proofs import instances
+from tests.proofs import instances, quick_first
 from tests.workloads.formats import opendc_sample
 from workloads.convert import ConversionReport, convert
 from workloads.formats.registry import all_formats, presets
@@ -92,6 +92,7 @@ def test_sacct(tmp_path: Path) -> None:
     assert "submit_s: 1 of 4 dates" in report.warnings[0]
 
 
+@pytest.mark.slow
 def test_sacct_with_the_columns_it_cannot_do_without(tmp_path: Path) -> None:
     file = tmp_path / "few.txt"
     file.write_text(
@@ -135,6 +136,7 @@ def test_swf(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_k8s_pods(tmp_path: Path) -> None:
     report, jobs = converted("k8s-pods", folder=tmp_path)
     assert report.left_out == {"running": 1, "pending": 1, "no_container_times": 1}
@@ -166,6 +168,7 @@ def test_k8s_pods(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_k8s_pods_that_request_nothing(tmp_path: Path) -> None:
     times = {"startedAt": "2025-03-03T08:00:10Z", "finishedAt": "2025-03-03T08:01:10Z"}
     pod = {
@@ -182,6 +185,7 @@ def test_k8s_pods_that_request_nothing(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_k8s_jobs(tmp_path: Path) -> None:
     report, jobs = converted("k8s-jobs", folder=tmp_path)
     assert report.left_out == {"never_started": 1, "running": 1}
@@ -519,7 +523,7 @@ FOREIGN = {
 """Foreign tables that fit a preset."""
 
 
-@pytest.mark.parametrize("name", [*presets(), "gpu-pods"])
+@pytest.mark.parametrize("name", quick_first([*presets(), "gpu-pods"], 2))
 def test_a_wrong_format_names_the_one_that_fits(name: str, shared_data: Path, tmp_path: Path) -> None:
     tables = [samples("alibaba-gpu-2023" if name == "gpu-pods" else name)]
     if (shared_data / "data" / "foreign").is_dir() and name in FOREIGN:
@@ -578,6 +582,7 @@ def test_a_foreign_log_of_the_parallel_workloads_archive(foreign: Path, tmp_path
     assert len(jobs) == 99
 
 
+@pytest.mark.slow
 def test_foreign_pods(foreign: Path, tmp_path: Path) -> None:
     report, jobs = converted("k8s-pods", foreign / "pods.json", folder=tmp_path)
     assert (report.read, report.kept, report.rejected) == (80, 70, {})
@@ -603,6 +608,7 @@ def test_jobs_kept_of_other_foreign_tables(
         assert [job["duration_s"] for job in jobs.values()] == [8, 70]
 
 
+@pytest.mark.slow
 def test_a_row_that_fits_by_chance_makes_no_preset_of_a_file(tmp_path: Path) -> None:
     # azure-vm has eleven columns without a header too, and one of the pods has amounts that may be.
     with pytest.raises(InvalidInputError) as error:

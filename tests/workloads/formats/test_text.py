@@ -27,6 +27,7 @@ def gz_of(path: Path, part: bytes, times: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_line_of_gigabytes_is_refused_by_its_number(tmp_path: Path) -> None:
     # 3 MB of gzip hold 3,000 MB of one line; it is refused after the first 16 of them.
     bomb = gz_of(tmp_path / "bomb.csv.gz", b"x" * 2**20, 3000)
@@ -87,6 +88,7 @@ def test_a_workload_file_takes_an_outlook_that_is_too_long_for_a_line(tmp_path: 
     assert len(statements.outlooks[0].arrival_after_s) == 10**6
 
 
+@pytest.mark.slow
 def test_too_many_points_in_a_row_of_allowed_length_are_rejected_by_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

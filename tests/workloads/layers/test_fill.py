@@ -30,7 +30,7 @@ from ray_sim.model.training_progress import SpeedProgress, pd_ors_progress, plac
 from ray_sim.model.units import FloatArray
 from ray_sim.model.utility import utility
 from ray_sim.policies.registry import create_policy
-from tests.proofs import instances
+from tests.proofs import instances, quick_first
 from tests.scripted import at_times, scripted
 from tests.training import rows
 from tests.training_profiles import philly
@@ -275,7 +275,7 @@ def test_a_worth_of_utilities_needs_utilities() -> None:
 TRUTHS = ("rigid", "placement", "pd_ors", "a_online", "announced")
 
 
-@pytest.mark.parametrize("truth", TRUTHS)
+@pytest.mark.parametrize("truth", quick_first(TRUTHS, 2))
 def test_the_engine_runs_each_job_alone_for_its_traced_time(truth: str) -> None:
     """Twelve jobs per commit, by a policy that puts them where the trace had them."""
     count = instances(60, 6)

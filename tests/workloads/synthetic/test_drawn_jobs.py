@@ -264,6 +264,7 @@ def test_an_option_that_makes_no_sense_is_named(options: dict[str, object], prob
         request_of(**{"whole": True, "jobs": 5, **options})  # type: ignore[arg-type]  # as above
 
 
+@pytest.mark.slow
 def test_provenance_says_how_to_draw_it_again_and_how_feasible_it_was(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("one.parquet", "two.parquet")]
     for path in paths:

@@ -230,6 +230,7 @@ def test_what_cannot_be_fitted_is_named(jobs: Jobs, tmp_path: Path) -> None:
             synth_file(tmp_path / "w.parquet", DrawRequest(30, arrivals=kind), seed=0)
 
 
+@pytest.mark.slow
 def test_a_real_week_is_matched_in_size_and_run_time_and_by_days_in_its_bursts(
     real: Real, tmp_path: Path
 ) -> None:

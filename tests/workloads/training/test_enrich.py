@@ -22,7 +22,7 @@ from ray_sim.model.parameter_blocks import parse_blocks
 from ray_sim.model.step_time import ChunkTimes
 from ray_sim.model.streams import Streams, text_entities
 from ray_sim.model.training_progress import Nic, placement_progress
-from tests.proofs import instances
+from tests.proofs import instances, quick_first
 from tests.training import rows
 from tests.training_profiles import PROFILES, SMALL, Jobs, of_yaml, philly
 from workloads.job_table import frame_to_table, role_demand
@@ -110,7 +110,7 @@ def test_every_jobs_bundle_takes_its_traced_time_on_as_few_reference_servers_as_
     assert not report.infeasible
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", quick_first(PROFILES, 2))
 def test_an_enrichment_is_a_workload_whose_rows_are_those_of_the_trace(profile: str, tmp_path: Path) -> None:
     before = philly(500)
     after, report = enrich(before, load_training_draws(profile), seed=1)
@@ -123,7 +123,7 @@ def test_an_enrichment_is_a_workload_whose_rows_are_those_of_the_trace(profile: 
     assert report.kept == 500
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", quick_first(PROFILES, 2))
 def test_a_jobs_draws_do_not_depend_on_the_other_jobs(profile: str) -> None:
     frame, draws, window = philly(400), load_training_draws(profile), Window(0, 20_000)
     cut_after = cut_window(enrich(frame, draws, seed=2)[0], window)

@@ -48,6 +48,7 @@ from ray_sim.policy_api import (
 )
 from tests.engine.test_snapshots import Keeper
 from tests.figures import welfare_of
+from tests.proofs import quick_first
 from tests.worlds import fingerprint
 
 Row = tuple[float, float, float, int, str, str]
@@ -466,7 +467,7 @@ def test_a_failure_ends_a_job_within_a_round_and_its_gpus_serve_from_the_next_on
 POLICIES = ("posted_price", "announced_fifo", "value_density", "reservation")
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", quick_first(POLICIES))
 def test_nobody_pays_for_a_failed_job_and_sites_and_restored_runs_are_equal(policy: str) -> None:
     calm = busy_announced(60)
     limits = Streams(0).generator("limits").integers(60, 400, 60) * US_PER_S

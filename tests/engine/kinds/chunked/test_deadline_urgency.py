@@ -20,7 +20,7 @@ from tests.engine.kinds.chunked.failing_chunk_cases import BASE, Case, cases, na
 from tests.engine.kinds.chunked.naive_a_online import NaiveAOnline
 from tests.engine.kinds.chunked.naive_chunks import assert_ran_as
 from tests.figures import chunked_of
-from tests.proofs import instances
+from tests.proofs import instances, quick_first
 from tests.worlds import DOWN, column_of, fingerprint, replay
 
 SLOTS = 300
@@ -69,7 +69,7 @@ def test_jobs_in_danger_lose_servers_and_pay_for_preemptions_as_in_the_naive_sim
 
 
 @pytest.mark.parametrize("cost_s", [0, 4, 25])
-@pytest.mark.parametrize("sites", [1, 2])
+@pytest.mark.parametrize("sites", quick_first([1, 2]))
 def test_who_comes_into_danger_when_another_would_overtake_keeps_the_worker(cost_s: int, sites: int) -> None:
     # J1 (40 s, key 40) has the worker from 0 on. At 10 J2 (10 s, key 10) is uploaded and would overtake. But
     # J1 needs 30 s more and is due in 50 < 2 x 30: in danger, it goes first, and trains 0-40. Nothing is

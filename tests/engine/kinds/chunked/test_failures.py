@@ -229,6 +229,7 @@ def test_a_job_that_was_to_fail_within_a_slot_fails_at_its_end_though_its_chunk_
     assert (column_of(result, "attempts"), column_of(result, "lost_s")) == ({"J1": 2}, {"J1": 0})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("preemption", "finish_s", "lost_s"), [("checkpoint", 12, 2), ("restart", 16, 10)])
 def test_what_a_suspended_job_keeps_is_a_fact_of_the_world(
     preemption: str, finish_s: int, lost_s: int

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.proofs import instances
+from tests.proofs import instances, quick_first
 from workloads.convert import ConversionReport, convert
 from workloads.formats.guessing.guess import Guess, guess_mapping
 from workloads.formats.registry import presets
@@ -44,21 +44,23 @@ def foreign(real: Real, *names: str) -> list[Path]:
 
 @pytest.mark.parametrize(
     ("name", "zone", "preset", "kept", "left_out", "rejected"),
-    [
-        (
-            "sacct.txt",
-            "Europe/Berlin",
-            "sacct",
-            108,
-            {"never_started": 3, "pending": 5, "running": 4, "step": 336},
-            {},
-        ),
-        ("pods.json", None, "k8s-pods", 70, {"pending": 6, "running": 4}, {}),
-        ("pwa.swf", None, "swf", 99, {}, {"missing_duration_s": 1}),
-        ("batch_task_2018.csv", None, "alibaba-2018", 182, {}, {"missing_duration_s": 18}),
-        ("condor_history.json", None, "condor", 43, {"never_started": 17}, {}),
-        ("acme_kalos_readme_rows.csv", None, "acme", 2, {}, {}),
-    ],
+    quick_first(
+        [
+            (
+                "sacct.txt",
+                "Europe/Berlin",
+                "sacct",
+                108,
+                {"never_started": 3, "pending": 5, "running": 4, "step": 336},
+                {},
+            ),
+            ("pods.json", None, "k8s-pods", 70, {"pending": 6, "running": 4}, {}),
+            ("pwa.swf", None, "swf", 99, {}, {"missing_duration_s": 1}),
+            ("batch_task_2018.csv", None, "alibaba-2018", 182, {}, {"missing_duration_s": 18}),
+            ("condor_history.json", None, "condor", 43, {"never_started": 17}, {}),
+            ("acme_kalos_readme_rows.csv", None, "acme", 2, {}, {}),
+        ]
+    ),
 )
 def test_tables_of_known_systems_are_taken_for_their_presets(
     real: Real,
@@ -75,6 +77,7 @@ def test_tables_of_known_systems_are_taken_for_their_presets(
     assert (report.kept, report.left_out, report.rejected) == (kept, left_out, rejected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pods.json", "pwa.swf"])
 def test_a_preset_gives_the_right_numbers(real: Real, tmp_path: Path, name: str) -> None:
     (path,) = foreign(real, name)
@@ -86,6 +89,7 @@ def test_a_preset_gives_the_right_numbers(real: Real, tmp_path: Path, name: str)
         assert (both[column].cast(pl.Float64) == both[f"{column} found"]).all()
 
 
+@pytest.mark.slow
 def test_a_table_with_our_names_has_no_doubt(real: Real, tmp_path: Path) -> None:
     for name in ("comment_first.csv", "header_spaces.csv", "excel_de.csv"):
         guess, report, _ = converted(foreign(real, name), tmp_path)
@@ -149,6 +153,7 @@ def test_units_in_cells_are_read(real: Real, tmp_path: Path) -> None:
     assert "values without a unit are rejected" in "".join(guess.proposal.doubts())
 
 
+@pytest.mark.slow
 def test_blank_gpus_are_rejected_with_a_doubt_and_a_broken_row_is_rejected(
     real: Real, tmp_path: Path
 ) -> None:
@@ -272,7 +277,7 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", quick_first(OWN, 3))
 def test_tables_that_no_rule_was_written_for(tmp_path: Path, name: str) -> None:
     text, doubts, rows = OWN[name]
     path = tmp_path / "jobs.txt"
@@ -450,6 +455,7 @@ def drawn_lifecycles(draw: st.DrawFn) -> tuple[str, pl.DataFrame]:
     return "\n".join(lines) + "\n", truth
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=instances(80))
 @given(drawn_tables() | drawn_lifecycles())
 def test_what_is_guessed_without_a_doubt_is_what_the_table_means(drawn: tuple[str, pl.DataFrame]) -> None:

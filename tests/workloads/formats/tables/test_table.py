@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
+from tests.proofs import quick_first
 from tests.workloads.conversions import Trace, converted
 from workloads.convert import convert
 from workloads.formats.tables.mapping import ColumnMapping
@@ -150,7 +151,17 @@ units: {submit_s: ms, duration_s: min, memory_gib_per_task: mib}
 
 @pytest.mark.parametrize(
     ("unit", "written", "seconds"),
-    [("us", 7, 7e-6), ("ms", 7, 0.007), ("s", 7, 7), ("min", 7, 420), ("h", 7, 25_200), ("d", 7, 604_800)],
+    quick_first(
+        [
+            ("us", 7, 7e-6),
+            ("ms", 7, 0.007),
+            ("s", 7, 7),
+            ("min", 7, 420),
+            ("h", 7, 25_200),
+            ("d", 7, 604_800),
+        ],
+        2,
+    ),
 )
 def test_units_of_time(trace: Trace, unit: str, written: int, seconds: float) -> None:
     table = f"submit_s,duration_s,num_gpus\n0,{written},1\n"
@@ -245,15 +256,18 @@ def test_a_name_or_an_order_that_comes_again_is_rejected(trace: Trace) -> None:
 
 @pytest.mark.parametrize(
     ("column", "text", "reason"),
-    [
-        ("priority", "1.5", "invalid_priority"),
-        ("priority", "high", "invalid_priority"),
-        ("attempts", "-1", "negative_attempts"),
-        ("num_tasks", "0", "too_small_num_tasks"),
-        ("num_tasks", "1e9", "absurd_num_tasks"),
-        ("trace_order", str(2**53 + 1), "absurd_trace_order"),
-        ("cpu_per_task", "inf", "invalid_cpu_per_task"),
-    ],
+    quick_first(
+        [
+            ("priority", "1.5", "invalid_priority"),
+            ("priority", "high", "invalid_priority"),
+            ("attempts", "-1", "negative_attempts"),
+            ("num_tasks", "0", "too_small_num_tasks"),
+            ("num_tasks", "1e9", "absurd_num_tasks"),
+            ("trace_order", str(2**53 + 1), "absurd_trace_order"),
+            ("cpu_per_task", "inf", "invalid_cpu_per_task"),
+        ],
+        2,
+    ),
 )
 def test_an_optional_number_may_be_absent_but_not_wrong(
     trace: Trace, column: str, text: str, reason: str
@@ -265,6 +279,7 @@ def test_an_optional_number_may_be_absent_but_not_wrong(
     assert frame[column][0] == 3
 
 
+@pytest.mark.slow
 def test_missing_required_columns_are_named_with_those_found(trace: Trace) -> None:
     with pytest.raises(
         InvalidWorkloadError, match=r"missing: submit_s, num_gpus; found: start, duration_s; .*--map"
@@ -401,7 +416,8 @@ JOB = "submit_s,duration_s,num_gpus"
 
 
 @pytest.mark.parametrize(
-    ("rule", "kept"), [("best", [1]), ("first", [0]), ("last", [2]), ("longest", [2]), ("reject", [])]
+    ("rule", "kept"),
+    quick_first([("best", [1]), ("first", [0]), ("last", [2]), ("longest", [2]), ("reject", [])], 2),
 )
 def test_the_mapping_says_which_record_of_a_job_is_kept(rule: str, kept: list[int], trace: Trace) -> None:
     rows = "a,0,5,1,\na,1,5,1,FAILED\na,2,9,1,RUNNING\nb,3,1,1,\n"

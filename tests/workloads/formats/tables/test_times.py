@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
+from tests.proofs import quick_first
 from tests.workloads.conversions import Trace
 from tests.workloads.conversions import converted as of_table
 from workloads.convert import ConversionReport, convert
@@ -134,6 +135,7 @@ def test_digits_beyond_microseconds_are_cut() -> None:
     assert read(["1971-01-01T00:00:00.123456999"]) == [365 * 86_400 + 0.123456]
 
 
+@pytest.mark.slow
 def test_dates_are_read_once_and_batch_by_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A table may exceed memory, and megabytes read are told as their dates are.
     lengths = []
@@ -154,25 +156,28 @@ def test_dates_are_read_once_and_batch_by_batch(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize(
     "text",
-    [
-        *(
-            "2017-02-29",
-            "2017-10-09T24:00:00",
-            "2017-10-09T10:60",
-            "2017-10-09T10:00:60",
-            "2017-10-9",
-            "2017-10",
-        ),
-        *(
-            "2017-10-09T10:00:00+24:00",
-            "2017-10-09Z",
-            "20171009T100000Z",
-            "09.10.2017",
-            "2017-10-09T10",
-            "soon",
-        ),
-        *("2017-10-09T10:00:00 UTC", "٢٠١٧-10-09", "2017-10-09T10:00:00.", "T10:00"),
-    ],
+    quick_first(
+        [
+            *(
+                "2017-02-29",
+                "2017-10-09T24:00:00",
+                "2017-10-09T10:60",
+                "2017-10-09T10:00:60",
+                "2017-10-9",
+                "2017-10",
+            ),
+            *(
+                "2017-10-09T10:00:00+24:00",
+                "2017-10-09Z",
+                "20171009T100000Z",
+                "09.10.2017",
+                "2017-10-09T10",
+                "soon",
+            ),
+            *("2017-10-09T10:00:00 UTC", "٢٠١٧-10-09", "2017-10-09T10:00:00.", "T10:00"),
+        ],
+        2,
+    ),
 )
 def test_what_is_no_iso_date_is_rejected(trace: Trace, text: str) -> None:
     report = converted(trace, [text, "2017-10-09T10:00:00Z"])
@@ -192,16 +197,19 @@ def test_the_double_hour_is_its_first_pass_and_the_skipped_one_is_rejected(trace
 
 @pytest.mark.parametrize(
     ("zone", "cells", "kept_s"),
-    [
-        # Berlin is an hour ahead of UTC: its 1970 begins 3,600 s before ours.
-        ("Europe/Berlin", ["1970-01-01", "1970-01-01T00:59:59.999999", "1970-01-01T01:00"], [0.0]),
-        ("UTC", ["1970-01-01T00:00+05:30", "1969-12-31T23:59:59.5", "1969-12-31T18:30-05:30"], [0.0]),
-        # Apia was 11 h behind: 1969-12-31 23:22:49 is 1970-01-01 10:22:49 in UTC.
-        ("Pacific/Apia", ["1969-12-31T23:22:49", "1969-12-31T12:59:59"], [37_369.0]),
-        # 2^32 s are 2106-02-07 06:28:16 in UTC.
-        ("UTC", ["2106-02-07T06:28:16.000001", "2106-02-07T08:28:16+02:00"], [2.0**32]),
-        ("UTC", ["9999-12-31T23:59-12:00", "0001-01-01T00:00+14", "1970-01-01T00:00:01"], [1.0]),
-    ],
+    quick_first(
+        [
+            # Berlin is an hour ahead of UTC: its 1970 begins 3,600 s before ours.
+            ("Europe/Berlin", ["1970-01-01", "1970-01-01T00:59:59.999999", "1970-01-01T01:00"], [0.0]),
+            ("UTC", ["1970-01-01T00:00+05:30", "1969-12-31T23:59:59.5", "1969-12-31T18:30-05:30"], [0.0]),
+            # Apia was 11 h behind: 1969-12-31 23:22:49 is 1970-01-01 10:22:49 in UTC.
+            ("Pacific/Apia", ["1969-12-31T23:22:49", "1969-12-31T12:59:59"], [37_369.0]),
+            # 2^32 s are 2106-02-07 06:28:16 in UTC.
+            ("UTC", ["2106-02-07T06:28:16.000001", "2106-02-07T08:28:16+02:00"], [2.0**32]),
+            ("UTC", ["9999-12-31T23:59-12:00", "0001-01-01T00:00+14", "1970-01-01T00:00:01"], [1.0]),
+        ],
+        2,
+    ),
 )
 def test_the_range_of_dates_is_judged_in_utc(
     trace: Trace, zone: str, cells: list[str], kept_s: list[float]
@@ -293,14 +301,25 @@ def test_a_form_that_loses_something_is_refused(trace: Trace, mapping: str, told
 
 @pytest.mark.parametrize(
     ("cell", "mapping", "told"),
-    [
-        ("03/02/2017 04:05", "", "neither a number nor an ISO 8601 date; say how dates are .* `time_format`"),
-        ("2017-10-09T10:00Z", 'time_format: "%d.%m.%Y"', "understood without `time_format`; leave that out"),
-        ("9.10.2017 10:00:00.9", 'time_format: "%d.%m.%Y %T"', "not of the time_format .* is %.f"),
-        ("1507543200000", "", "the most is 68719476736 s; say the file's unit under `units`"),
-        ("-1", "", "count from the first submission with --rebase"),
-        ("", "", "is blank in line 2 of trace.csv: give one value for all rows under `constants`"),
-    ],
+    quick_first(
+        [
+            (
+                "03/02/2017 04:05",
+                "",
+                "neither a number nor an ISO 8601 date; say how dates are .* `time_format`",
+            ),
+            (
+                "2017-10-09T10:00Z",
+                'time_format: "%d.%m.%Y"',
+                "understood without `time_format`; leave that out",
+            ),
+            ("9.10.2017 10:00:00.9", 'time_format: "%d.%m.%Y %T"', "not of the time_format .* is %.f"),
+            ("1507543200000", "", "the most is 68719476736 s; say the file's unit under `units`"),
+            ("-1", "", "count from the first submission with --rebase"),
+            ("", "", "is blank in line 2 of trace.csv: give one value for all rows under `constants`"),
+        ],
+        2,
+    ),
 )
 def test_where_no_row_is_kept_the_error_shows_a_value_and_the_mend(
     trace: Trace, tmp_path: Path, cell: str, mapping: str, told: str
@@ -322,6 +341,7 @@ def test_the_mend_names_the_users_own_column(trace: Trace) -> None:
         of_table(path, "columns: {duration_s: Elapsed}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "outlook", "told"),
     [
@@ -379,7 +399,7 @@ def test_a_table_that_csv_and_datetime_read_is_read_alike(trace: Trace) -> None:
 
 @pytest.mark.parametrize(
     ("mapping", "cells", "expected"),
-    [
+    quick_first([
         # Numbers among dates are in the unit of `units`, and count from 1970 as the dates do.
         ("units: {submit_s: min}", ["1970-01-01T00:10Z", "20"], [600, 1200]),
         ("{columns: {submit_s: at}, units: {submit_s: min}}", ["1970-01-01T00:10", "20"], [600, 1200]),
@@ -393,7 +413,7 @@ def test_a_table_that_csv_and_datetime_read_is_read_alike(trace: Trace) -> None:
         ("{derived: {submit_s: at + 1}, time_zone: Europe/Berlin}", ["2023-03-26T02:30", "20"], [None, 21]),
         ("{derived: {submit_s: 'max(at, 1)'}}", ["9999-01-01", "-7", "1e300"], [None, 1, None]),
         ("{derived: {submit_s: at / 1e300}}", ["1e300", "0"], [1, 0]),
-    ],
+    ], 2),
 )  # fmt: skip
 def test_numbers_and_dates_of_one_column(
     trace: Trace, mapping: str, cells: list[str], expected: list[float | None]
