@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -112,12 +112,9 @@ class Standings:
             mean_s, done[entry.policy][entry.seed] = self._found[entry.content_hash]
             if mean_s is not None:
                 jct_s[entry.policy][entry.seed] = mean_s
-        if lacking := [policy for policy, runs in jct_s.items() if not runs]:
-            without = f"{len(lacking)} of {len(groups)} policies have no finished run with a completed job"
-            return Ranking(place, "mean JCT", (), 0, f"not ranked, {without}: {first_and_others(lacking)}")
         means, completed = paired_by_seed(jct_s), paired_by_seed(done)
-        if not len(next(iter(means.values()))):
-            return Ranking(place, "mean JCT", (), 0, "not ranked, no seed is finished by all policies")
+        if not (all(jct_s.values()) and len(next(iter(means.values())))):
+            return Ranking(place, "mean JCT", (), 0, _what_is_missing(done, jct_s))
         standings = [_standing(group, means[policy], completed[policy]) for policy, group in groups.items()]
         standings.sort(key=lambda each: (-each.completed, each.mean_jct_s))
         least = standings[0]
@@ -133,6 +130,15 @@ class Standings:
             (policy, seed, jobs) for policy, runs in done.items() for seed, jobs in runs.items()
         )
         return Ranking(place, label, best, least.runs if drawn else 0, remark, tuple(standings))
+
+
+def _what_is_missing(runs: Mapping[str, Sized], with_jobs: Mapping[str, Sized]) -> str:
+    """What a ranking waits for, given the finished runs of each policy, and those with a completed job."""
+    if waiting := [policy for policy, each in runs.items() if not each]:
+        return f"compared once every policy has a finished run; none yet: {first_and_others(waiting)}"
+    if idle := [policy for policy, each in with_jobs.items() if not each]:
+        return f"not compared, no job completed under {first_and_others(idle)}; jobs.parquet has the reasons"
+    return "compared once every policy has finished the same seed"
 
 
 def _standing(group: Sequence[Entry], jct_s: FloatArray, completed: FloatArray) -> Standing:

@@ -59,21 +59,21 @@ def seeds(*means_s: float | None) -> list[RunResult | None]:
 
 Means = Mapping[str, Sequence[float | None]]
 SMALL = "(too few seeds) over 2 common seeds"
-UNRANKED = "mean JCT so far: not ranked, "
+UNRANKED = "mean JCT so far: "
 LEAST = "least mean JCT so far: "
 
 RANKINGS: dict[str, tuple[Means, str]] = {
     "no seed is common": (
         {"fifo": [10, 20, None, None], "las": [None, None, 6, 7]},
-        f"{UNRANKED}no seed is finished by all policies",
+        f"{UNRANKED}compared once every policy has finished the same seed",
     ),
     "no seed is common to all three": (
         {"fifo": [10, 20, None], "las": [None, 20, 30], "sjf": [5, None, 15]},
-        f"{UNRANKED}no seed is finished by all policies",
+        f"{UNRANKED}compared once every policy has finished the same seed",
     ),
     "a policy has no run yet": (
         {"fifo": [10, 20], "las": [30, 40], "sjf": [None, None]},
-        f"{UNRANKED}1 of 3 policies have no finished run with a completed job: sjf",
+        f"{UNRANKED}compared once every policy has a finished run; none yet: sjf",
     ),
     "equal on the common seeds": (
         {"fifo": [10, 20, 30, 400], "las": [10, 20, None, None]},
@@ -123,7 +123,7 @@ def test_a_run_without_a_completed_job_has_no_mean(tmp_path: Path) -> None:
     result, none = three_jobs(), Distribution(None, None, None, None)
     empty = replace(result, summary=replace(result.summary, completed=0, jct_s=none))
     assert ranking(tmp_path, {"fifo": seeds(20.0, None), "las": [empty, empty]}) == (
-        f"{UNRANKED}1 of 2 policies have no finished run with a completed job: las"
+        f"{UNRANKED}not compared, no job completed under las; jobs.parquet has the reasons"
     )
 
 
@@ -168,7 +168,7 @@ def test_the_live_line_is_read_again_every_five_seconds_and_at_the_end(tmp_path:
     note = LiveNote(Standings(store, entries), lambda: seconds[0])
     last = LiveNote(Standings(store, entries), lambda: 0.0)
     srtf.rename(tmp_path / "kept")
-    lacking = "mean JCT: not ranked, 1 of 2 policies have no finished run with a completed job: srtf"
+    lacking = "mean JCT: compared once every policy has a finished run; none yet: srtf"
     assert note.text(2) == f"(2 failed) {lacking}"
     assert last.text(0) == lacking
     (tmp_path / "kept").rename(srtf)
