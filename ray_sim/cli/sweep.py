@@ -45,7 +45,7 @@ def sweep(
     from ray_sim.experiments.results.store import ResultStore
     from ray_sim.experiments.scenario import read_document
     from ray_sim.experiments.sweep import run_sweep
-    from ray_sim.experiments.sweep_entries import seeds_warning
+    from ray_sim.experiments.sweep_entries import same_failures, seeds_warning
     from ray_sim.experiments.sweep_file import has_figure, read_sweep
     from ray_sim.experiments.sweep_info import LiveNote, Standings
 
@@ -55,6 +55,8 @@ def sweep(
         _confirm(file, len(planned.configurations))
     if warning := seeds_warning(each.entry for each in planned.configurations):
         sys.stderr.write(f"warning: {file}: {warning}\n")
+    if text := same_failures(planned):
+        say(f"note: {text}")
     directory = out or Path("results") / planned.name
     entries = [each.entry for each in planned.configurations]
     note = LiveNote(Standings(ResultStore(directory), entries))

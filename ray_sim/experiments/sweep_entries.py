@@ -156,3 +156,23 @@ def seeds_warning(entries: Iterable[Entry]) -> str | None:
         f"{count} seed{'s are' if count > 1 else ' is'} too few for `ray-sim compare` to tell {compared} "
         f"policies apart at 5 %: {needed} needed, e.g. seeds: {{count: {needed}}}"
     )
+
+
+def same_failures(sweep: Sweep) -> str | None:
+    """One line if servers fail at the same times under several seeds, those of a file, else None."""
+    drawn = [each for each in sweep.configurations if each.entry.seed is not None]
+    if len({each.entry.seed for each in drawn}) < 2:
+        return None
+    scenarios = [each.identity.scenario for each in drawn]
+    named = {
+        each.cluster
+        for each in scenarios
+        if sweep.inputs.servers(each.cluster, each.world).availability is not None
+    }
+    if not named:
+        return None
+    return (
+        f"{', '.join(sorted(named))}: servers fail at the times of the availability file under every seed, "
+        "so no interval covers other times; list several draws of `ray-sim failures`, "
+        "world: {availability: [a.csv, b.csv]}"
+    )

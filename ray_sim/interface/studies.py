@@ -22,7 +22,7 @@ from ray_sim.experiments.run import run_to_directory
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, parse_scenario, read_scenario
 from ray_sim.experiments.sweep import SweepReport, run_sweep
-from ray_sim.experiments.sweep_entries import seeds_warning
+from ray_sim.experiments.sweep_entries import same_failures, seeds_warning
 from ray_sim.experiments.sweep_file import parse_sweep, read_sweep, without_figure
 from ray_sim.experiments.sweep_info import LiveNote, Standings
 from ray_sim.experiments.sweep_results import SweepResults
@@ -154,7 +154,7 @@ def sweep(
     else:
         planned = read_sweep(content)
     entries = [each.entry for each in planned.configurations]
-    if warning := seeds_warning(entries):
+    for warning in filter(None, (seeds_warning(entries), same_failures(planned))):
         warnings.warn(warning, stacklevel=2)
     directory = Path(out) if out is not None else Path("results") / planned.name
     note = LiveNote(Standings(ResultStore(directory), entries))

@@ -1,10 +1,13 @@
-"""A sweep says before it runs that its seeds are too few for a verdict."""
+"""A sweep says before it runs that its seeds are too few for a verdict, or meet the same failures."""
 
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 
-from ray_sim.experiments.sweep_entries import Entry, seeds_warning
+from ray_sim.experiments.run_identity import HashedInputs
+from ray_sim.experiments.sweep_entries import Entry, Sweep, same_failures, seeds_warning
+from ray_sim.experiments.sweep_file import parse_sweep
 
 
 def _entries(policies: int, seeds: int, workload: str = "week") -> list[Entry]:
@@ -38,3 +41,30 @@ def test_the_place_that_needs_most_counts() -> None:
 def test_one_policy_and_runs_without_a_seed_need_none() -> None:
     assert seeds_warning(_entries(1, 2)) is None
     assert seeds_warning([Entry(f"{i}", "week", "pool", "", f"p{i}", None, f"{i}") for i in range(3)]) is None
+
+
+def _failing(clusters: str, availability: object, seeds: int) -> Sweep:
+    content = {
+        "name": "failing",
+        "workloads": [{"synth": {"profile": "philly", "jobs": 5}}],
+        "clusters": [clusters],
+        "world": {"availability": availability} if availability else {},
+        "policies": ["fifo", "las"],
+        "seeds": {"count": seeds},
+    }
+    return parse_sweep(content, "test", HashedInputs())
+
+
+def test_failures_that_are_the_same_for_every_seed_are_told(tmp_path: Path) -> None:
+    cluster = tmp_path / "ours.yaml"
+    cluster.write_text("name: ours\nservers:\n  - {name: gpu, count: 2, gpus: 16}\n")
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for at, path in enumerate(files):
+        path.write_text(f"time_s,server,event\n{at + 1},gpu-0,fail\n9,gpu-0,repair\n")
+    told = same_failures(_failing(str(cluster), str(files[0]), 2))
+    assert told is not None
+    assert told.startswith(f"{cluster}: servers fail at the times of the availability file under every seed")
+    assert same_failures(_failing(str(cluster), str(files[0]), 1)) is None
+    assert same_failures(_failing(str(cluster), None, 2)) is None
+    several = _failing(str(cluster), [*map(str, files)], 2)
+    assert len({each.entry.setting for each in several.configurations}) == 2
