@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Exit, Option
 
-from ray_sim.cli.console import print_json, print_rows, say
+from ray_sim.cli.console import print_json, print_rows, progress, say
 from ray_sim.cli.options import Json
 
 if TYPE_CHECKING:
     from ray_sim.experiments.tracking.experiment import Logged
+    from ray_sim.progress import Report
 
 
 def log(
@@ -31,7 +32,8 @@ def log(
 
     Example: ray-sim log results/monday results/tuesday --experiment week
     """
-    logged = _log(directories, experiment)
+    with progress("log, runs", quiet=json_output) as report:
+        logged = _log(directories, experiment, report)
     if json_output:
         print_json(logged.to_dict())
     else:
@@ -46,7 +48,7 @@ def log(
         raise Exit(1)
 
 
-def _log(directories: list[Path], experiment: str | None) -> Logged:
+def _log(directories: list[Path], experiment: str | None, report: Report) -> Logged:
     """Log a run, a training or sweeps, by what the first directory has."""
     from ray_sim.experiments.results.result_files import MANIFEST
     from ray_sim.experiments.results.training_files import TRAINING
@@ -58,4 +60,4 @@ def _log(directories: list[Path], experiment: str | None) -> Logged:
             return log_training(first)
         if (first / MANIFEST).exists():
             return log_run(first)
-    return log_stores(directories, experiment)
+    return log_stores(directories, experiment, report)

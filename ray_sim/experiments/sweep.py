@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -31,6 +31,9 @@ from workloads.files import refuse_url
 from workloads.sources import Source
 
 INTERRUPTED = "interrupted"
+
+TOLD_S = 10.0
+"""Seconds between two texts on what is logged."""
 
 SweepProgress = Callable[[int, int, int], None]
 """Called with (configurations done, of these failed, all)."""
@@ -197,7 +200,7 @@ def run_sweep(
             stopped = _gather(
                 running, outcomes, store, log, lambda done, failed: progress(done, failed, len(entries))
             )
-            announce("logging to MLflow")
+            log.finish(announce)
         done = {outcome.entry.content_hash for outcome in outcomes if outcome.error is None}
         finished = [entry for entry in entries if entry.content_hash in done]
         for entry in finished:  # only now: until here the older result is the only one
@@ -274,13 +277,28 @@ class _Log:
         self._queue: SimpleQueue[ConfigurationOutcome | None] = SimpleQueue()
         for outcome in outcomes:
             self._queue.put(outcome)
-        self._arguments = (sweep.name, store, entries, iter(self._queue.get, None), sweep.log, prune)
+        self._begun = 0
+        self._arguments = (sweep.name, store, entries, self._outcomes(), sweep.log, prune)
         self.logged: Logged | None = None
         self.error: str | None = None
+
+    def _outcomes(self) -> Iterator[ConfigurationOutcome]:
+        for outcome in iter(self._queue.get, None):
+            self._begun += 1
+            yield outcome
 
     def put(self, outcome: ConfigurationOutcome) -> None:
         """Queue an outcome for logging, in order."""
         self._queue.put(outcome)
+
+    def finish(self, announce: Callable[[str], None]) -> None:
+        """Wait until all is logged, and tell how much is, at first and every `TOLD_S` seconds."""
+        total = self._begun + self._queue.qsize()
+        self._queue.put(None)
+        while True:
+            announce(f"logging to MLflow: {self._begun:,} of {total:,} runs")
+            if wait([self._future], TOLD_S).done:
+                return
 
     def __enter__(self) -> Self:
         self._thread = ThreadPoolExecutor(max_workers=1)

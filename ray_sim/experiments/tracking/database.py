@@ -12,6 +12,7 @@ import sqlite3
 import tempfile
 from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -68,6 +69,24 @@ def relocate(database: Path, experiment_id: str) -> str | None:
             (there.as_uri(), len(old) + 1, experiment_id, len(old), old),
         )
         return old
+
+
+@cache
+def write_without_waiting(database: Path) -> None:
+    """From now on no commit of this process to the database waits for the disk, which takes most of the time.
+
+    A process that dies damages nothing; a machine that does may damage the database, which `ray-sim log` can
+    make again from the results beside it.
+    """
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    @event.listens_for(Engine, "connect")
+    def _(connection: object, _: object) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            [(_, _, file), *_] = connection.execute("PRAGMA database_list")
+            if file == str(database.resolve()):
+                connection.execute("PRAGMA synchronous=OFF")
 
 
 Migrate = Callable[[Path], None]

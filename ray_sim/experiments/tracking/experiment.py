@@ -20,6 +20,7 @@ from ray_sim.experiments.tracking.database import (
     relocate,
     schema_revision,
     sqlite_file,
+    write_without_waiting,
 )
 from ray_sim.experiments.tracking.views import CONFIGURATION_TAG, LINE_TAG, VIEW_TAG, charts_path
 from ray_sim.model.errors import RunFailedError
@@ -114,6 +115,8 @@ class MlflowExperiment:
                 if database.exists() and not database.is_file():  # MLflow would try for two minutes
                     raise OSError(f"{database} is not a file")
                 new_database(database, schema_revision(), migrate)
+                if "MLFLOW_TRACKING_URI" not in os.environ:
+                    write_without_waiting(database)
             self.client = MlflowClient(tracking_uri=self._uri)
             self.experiment_id = _experiment_id(self.client, experiment, directory)
             self._moved_from = None if database is None else relocate(database, self.experiment_id)

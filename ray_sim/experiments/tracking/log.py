@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,6 +45,7 @@ from ray_sim.experiments.tracking.views import (
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.reports.plots import JctCdfPngs, completed_jct_s
 from ray_sim.reports.tables import RunRow
+from workloads.progress import Progress, silent
 
 _ERROR_TAG = "ray_sim.error"
 _LOST_TAG = "ray_sim.lost_attempts"
@@ -121,13 +122,16 @@ def _by_configuration(rows: Iterable[RunRow]) -> dict[str, list[RunRow]]:
     return found
 
 
-def log_stores(directories: Sequence[Path], experiment: str | None = None) -> Logged:
+def log_stores(
+    directories: Sequence[Path], experiment: str | None = None, progress: Progress = silent
+) -> Logged:
     """Log the stored results of sweeps to one experiment, except damaged ones; see `log_sweep`.
 
     Parameters
     ----------
     directories : at least one; without a server the first has MLflow's database
     experiment : name of the experiment; by default that of the only sweep
+    progress : called before each run
     """
     if experiment is None and len(directories) > 1:
         raise InvalidInputError(
@@ -140,14 +144,20 @@ def log_stores(directories: Sequence[Path], experiment: str | None = None) -> Lo
         damaged = store.damaged(entries)
         left_out = {outcome.entry.content_hash for outcome in damaged}
         outcomes = store.outcomes(entry for entry in entries if entry.content_hash not in left_out)
-        name = experiment or sweep
-        logged = log_sweep(name, store, entries, outcomes, store.read_detail(), damaged=left_out)
+        name, told = experiment or sweep, _told(outcomes, progress)
+        logged = log_sweep(name, store, entries, told, store.read_detail(), damaged=left_out)
     finished = [outcome.entry for outcome in outcomes if outcome.error is None]
     return replace(
         logged,
         damaged=tuple(str(outcome.error) for outcome in damaged),
         other_versions=tuple(other_versions(store, finished)),
     )
+
+
+def _told(outcomes: Sequence[ConfigurationOutcome], progress: Progress) -> Iterator[ConfigurationOutcome]:
+    for done, outcome in enumerate(outcomes):
+        progress(done, len(outcomes), "")
+        yield outcome
 
 
 def log_run(directory: Path) -> Logged:

@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
+from sqlalchemy import create_engine
 
-from ray_sim.experiments.tracking.database import migrate, new_database, schema_revision, template_path
+from ray_sim.experiments.tracking.database import (
+    migrate,
+    new_database,
+    schema_revision,
+    template_path,
+    write_without_waiting,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -124,3 +131,11 @@ def test_the_faster_of_two_processes_keeps_its_store(migration: Migration, tmp_p
     new_database(database, schema_revision(), slower)
     assert database.read_bytes() == b"the other's"
     assert [path.name for path in template_path().parent.iterdir()] == [template_path().name]
+
+
+def test_only_the_given_database_is_written_without_waiting_for_the_disk(tmp_path: Path) -> None:
+    ours, other = tmp_path / "ours.db", tmp_path / "other.db"
+    write_without_waiting(ours)
+    for database, synchronous in ((ours, 0), (other, 2)):  # 0 is OFF, 2 is FULL, SQLite's default
+        with create_engine(f"sqlite:///{database}").connect() as connection:
+            assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == synchronous

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from contextlib import chdir
 from pathlib import Path
@@ -70,7 +71,9 @@ def test_what_failed_first_and_finished_later_is_logged_as_finished(store: Resul
     failed = [ConfigurationOutcome(entries[0], "no luck"), ConfigurationOutcome(entries[1])]
     log_sweep("second-try", store, entries, failed)
     assert sorted(run.info.status for run in children("second-try")) == ["FAILED", "FINISHED"]
-    log_stores([store.root], "second-try")
+    told: list[tuple[int, int]] = []
+    log_stores([store.root], "second-try", lambda done, total, _: told.append((done, total)))
+    assert told == [(0, 2), (1, 2)]
     assert [run.info.status for run in children("second-try")] == ["FINISHED", "FINISHED"]
 
 
@@ -104,7 +107,11 @@ def test_a_run_in_mlflow_holds_parameters_metrics_and_files(tmp_path: Path) -> N
 def test_a_sweep_logged_as_numbers_has_no_timelines_and_files_now_or_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = run_sweep(sweep_file(tmp_path, "numbers", log="numbers"), tmp_path / "store")
+    told: list[str] = []
+    report = run_sweep(
+        sweep_file(tmp_path, "numbers", log="numbers"), tmp_path / "store", announce=told.append
+    )
+    assert [text for text in told if re.fullmatch(r"logging to MLflow: [0-2] of 2 runs", text)]
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'later.db'}")
         assert log_stores([tmp_path / "store"]).created == 2
