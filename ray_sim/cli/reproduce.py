@@ -42,7 +42,7 @@ def reproduce(
         Path | None, Option("--data", help="Directory of the files that figures name under data.")
     ] = None,
     list_only: Annotated[
-        bool, Option("--list", help="List the figures, their sources, runs, CPU time and data.")
+        bool, Option("--list", help="List the figures, their sources, CPU time and data.")
     ] = False,
     quick: Quick = False,
     address: Address = "local",
@@ -54,20 +54,22 @@ def reproduce(
 
     Example: ray-sim reproduce pd_ors/machines --quick -o results/quick
     """
-    from ray_sim.experiments.figures.file import find_figures, read_figure
+    from ray_sim.experiments.figures.file import describe_figure, find_figures, read_figure
     from ray_sim.experiments.figures.reproduce import reproduce as run_figures
     from ray_sim.experiments.run_identity import HashedInputs
 
     if not figures and not list_only:
         raise InvalidInputError("reproduce: name a figure, a system, or all; --list shows them")
     found = find_figures(figures or ["all"])
+    if list_only:
+        _print_list(
+            [describe_figure(name, path, data) for name, path in found.items()], json_output=json_output
+        )
+        return
     announce = announcer(quiet=json_output)
     announce("checking every figure")
     inputs = HashedInputs()
     planned = [read_figure(name, path, inputs, data, quick=quick) for name, path in found.items()]
-    if list_only:
-        _print_list(planned, json_output=json_output)
-        return
     with interruptible() as interruption, progress("reproduce", quiet=json_output) as report:
         ended = run_figures(
             planned,
@@ -96,17 +98,16 @@ def _print_list(figures: Sequence[Figure], *, json_output: bool) -> None:
             "figure": figure.name,
             "title": figure.spec.title,
             "source": figure.spec.source,
-            "runs": len(figure.configurations) or None,
             "cpu_s": figure.spec.cpu_s,
             "missing_data": {name: figure.spec.data[name] for name in figure.missing},
         }
         for figure in figures
     ]
     cells = [
-        [row["figure"], row["source"], row["runs"], row["cpu_s"], _data_text(figure)]
+        [row["figure"], row["source"], row["cpu_s"], _data_text(figure)]
         for row, figure in zip(rows, figures, strict=True)
     ]
-    print_list(rows, ["figure", "source", "runs", "CPU s", "data"], cells, as_json=json_output)
+    print_list(rows, ["figure", "source", "CPU s", "data"], cells, as_json=json_output)
 
 
 def _data_text(figure: Figure) -> str:

@@ -134,11 +134,14 @@ def test_a_figure_without_its_data_is_no_failure(folder: Path, capsys: pytest.Ca
     assert not Path("out").exists()
 
 
-def test_figures_are_listed_with_runs_and_data(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_are_listed_with_cost_and_data(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "--list", str(folder / "mine.yaml"), str(folder / "trace.yaml"), "--json"]) == 0
     mine, trace = json.loads(capsys.readouterr().out)
-    assert (mine["runs"], mine["missing_data"]) == (32, {})
-    assert (trace["runs"], trace["missing_data"]) == (None, {"trace.parquet": "https://example.org/trace"})
+    assert (mine["figure"], mine["missing_data"]) == ("mine", {})
+    assert (trace["figure"], trace["missing_data"]) == (
+        "trace",
+        {"trace.parquet": "https://example.org/trace"},
+    )
 
 
 def test_wrong_usage_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

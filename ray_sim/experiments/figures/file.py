@@ -204,6 +204,29 @@ def read_figure(
     data : folder of the files that the figure names under `data`
     quick : few jobs and the first seed
     """
+    figure, content, places = _described(name, path, data)
+    if figure.missing:
+        return figure
+    sweep = _placed(content, path.parent, places)
+    figure = replace(figure, cells=tuple(_cells(sweep, sweep, figure, inputs)))
+    if problems := list(_problems(figure)):
+        raise InvalidScenarioError(problems_text(str(path), problems))
+    if quick:
+        assert isinstance(sweep, dict)
+        few = [with_jobs(each, QUICK_JOBS) for each in sweep["workloads"]]
+        small = {**sweep, "workloads": few, "seeds": [0]}
+        return replace(figure, cells=tuple(_cells(small, small, figure, inputs)))
+    alternatives = _alternatives(figure, content, places, inputs)
+    return replace(figure, alternatives=tuple(alternatives))
+
+
+def describe_figure(name: str, path: Path, data: Path | None = None) -> Figure:
+    """Read a figure file without its runs, which take a second to check; see `read_figure`."""
+    return _described(name, path, data)[0]
+
+
+def _described(name: str, path: Path, data: Path | None) -> tuple[Figure, object, dict[str, Path | None]]:
+    """The figure without its runs, its sweep, and the place of each file that it names under `data`."""
     content = read_document(path)
     given = content if isinstance(content, dict) else {}
     parts = (FigureSpec, AxisSpec, ValueAxisSpec, PublishedSpec, Choice, Changes)
@@ -220,19 +243,7 @@ def read_figure(
     figure = Figure(
         name, path, spec, tuple(blocks.shape), (), folders, missing, choices=tuple(blocks.choices)
     )
-    if missing:
-        return figure
-    sweep = _placed(content, path.parent, places)
-    figure = replace(figure, cells=tuple(_cells(sweep, sweep, figure, inputs)))
-    if problems := list(_problems(figure)):
-        raise InvalidScenarioError(problems_text(str(path), problems))
-    if quick:
-        assert isinstance(sweep, dict)
-        few = [with_jobs(each, QUICK_JOBS) for each in sweep["workloads"]]
-        small = {**sweep, "workloads": few, "seeds": [0]}
-        return replace(figure, cells=tuple(_cells(small, small, figure, inputs)))
-    alternatives = _alternatives(figure, content, places, inputs)
-    return replace(figure, alternatives=tuple(alternatives))
+    return figure, content, places
 
 
 def _alternatives(
