@@ -36,6 +36,7 @@ class Heartbeat:
     def announce(self, text: str) -> None:
         """Print a text at once; it is that of the work until the next one."""
         self._text = text
+        self._printed = self._printed and text  # the end of a step does not repeat it
         self._write(text)
 
     @contextmanager

@@ -45,6 +45,16 @@ def test_a_step_that_ends_before_a_beat_prints_nothing() -> None:
     assert lines == []
 
 
+def test_the_end_of_a_step_does_not_repeat_what_was_announced() -> None:
+    lines: list[str] = []
+    beat = Heartbeat("ray-sim sweep", lines.append, lambda: 0.0)
+    with beat.step("sweep") as report:
+        report(4, 4)
+        beat.beat()
+        beat.announce("logging")
+    assert lines == ["sweep: 4 of 4 (0:00:00 so far)", "logging"]
+
+
 def test_beats_come_until_the_block_ends_also_without_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beats, "LINE_INTERVAL_S", 0.001)
     lines: list[str] = []

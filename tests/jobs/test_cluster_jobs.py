@@ -315,7 +315,7 @@ def _check_one_line(ended: subprocess.CompletedProcess[str]) -> None:
     *before, last = ended.stderr.splitlines()
     assert ended.returncode == 2
     assert last.startswith("error: ")
-    told = ("compiling kernels", "joining Ray", "sweep: ", "warning: ")
+    told = ("compiling kernels", "joining Ray", "joined Ray", "sweep: ", "warning: ")
     assert all(line.startswith(told) for line in before), ended.stderr
 
 

@@ -87,7 +87,8 @@ def cluster(address: str, announce: Callable[[str], None] = lambda text: None) -
 
     Parameters
     ----------
-    announce : receives one line of text before Ray is started or joined, which takes seconds
+    announce : receives a line of text before Ray is started or joined, which takes seconds; with ``auto``
+        also the address that was joined
 
     Raises
     ------
@@ -149,6 +150,8 @@ def _connected(address: str, directory: str, announce: Callable[[str], None]) ->
         if callable(on_sigterm) and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, on_sigterm)
     try:
+        if address == "auto":
+            announce(f"joined Ray at {ray.get_runtime_context().gcs_address}")
         if address != "local":
             _check_workers(address)
         yield cores()
