@@ -265,9 +265,8 @@ def test_the_classes_of_trimmed_runs_hold_the_jobs_that_count(at_desk: Path, tmp
 
 def test_classes_have_the_metric_or_it_is_refused(two_runs: tuple[str, str]) -> None:
     """The queueing delays of the classes, weighted by their jobs, are that of the run."""
-    report = compare_results(two_runs, "queue_s.mean", "fifo", ["size"]).to_dict()
-    (group,) = report["groups"]  # type: ignore[attr-defined]
-    (breakdown,) = group["breakdowns"]
+    report: Any = compare_results(two_runs, "queue_s.mean", "fifo", ["size"]).to_dict()
+    (breakdown,) = report["groups"][0]["breakdowns"]
     assert breakdown["metric"] == "queue_s.mean"
     means = [(each["jobs"], each["mean_queue_s"]) for each in breakdown["classes"]]
     queue_s = read_summary(Path(two_runs[1])).queue_s.mean
