@@ -15,7 +15,9 @@ MOST_FINDINGS = 4
 
 
 def report(
-    directory: Annotated[Path, Argument(metavar="DIR", help="Result directory of a run or a sweep.")],
+    directory: Annotated[
+        Path, Argument(metavar="DIR", help="Result directory of a run or a sweep, or a folder of runs.")
+    ],
     out: Out,
     metric: Annotated[
         str | None,

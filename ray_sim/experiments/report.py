@@ -13,7 +13,7 @@ from ray_sim.experiments.axis import cluster_numbers, sweep_scale
 from ray_sim.experiments.explain import run_explainer
 from ray_sim.experiments.results.result_files import MANIFEST, PLAN, read_result
 from ray_sim.experiments.results.store import ResultStore
-from ray_sim.experiments.results.stored_runs import RunManifest, read_run_manifest
+from ray_sim.experiments.results.stored_runs import RunManifest, open_store, read_run_manifest
 from ray_sim.experiments.run_identity import SHORT, HashedInputs
 from ray_sim.experiments.scenario import setting_label
 from ray_sim.experiments.sweep_entries import Entry
@@ -68,19 +68,19 @@ def _is_report(path: Path) -> bool:
 
 
 def write_report(source: Path, out: Path, metric: str | None = None) -> ReportFile:
-    """Write the report of a run's directory, or of the results of a sweep, compared by the metric."""
+    """Write the report of a run's directory, or of a sweep or a folder of runs, compared by the metric."""
     require_replaceable_page(out)  # check before the work
     is_run = (source / MANIFEST).is_file()
     if is_run and metric is not None:
         raise InvalidInputError(f"metric '{metric}': only for the report of a sweep, {source} is a run")
     if is_run:
         page, counts = _run_page(source), {"done": 1}
-    elif (source / PLAN).is_file():
-        page, counts = _sweep_page(source, metric)
+    elif (store := open_store(source)) is not None:
+        page, counts = _sweep_page(store, metric)
     else:
         raise InvalidInputError(
             f"{source}: not a result of ray-sim: neither a run's directory (with {MANIFEST}) "
-            f"nor the results of a sweep (with {PLAN})"
+            f"nor the results of a sweep (with {PLAN}), nor a folder of runs"
         )
     write_page(page, out)
     done, failed, missing = (counts.get(state, 0) for state in ("done", "failed", "missing"))
@@ -168,8 +168,7 @@ def _explainer(directory: Path, result: RunResult) -> tuple[RunExplainer | None,
         return None, str(error)
 
 
-def _sweep_page(directory: Path, metric: str | None) -> tuple[Page, dict[str, int]]:
-    store = ResultStore(directory)
+def _sweep_page(store: ResultStore, metric: str | None) -> tuple[Page, dict[str, int]]:
     name, entries = store.read_plan()
     # Fixed here, since a running sweep may finish more runs meanwhile.
     errors = {outcome.entry.content_hash: outcome.error for outcome in store.outcomes(entries)}

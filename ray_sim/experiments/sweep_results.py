@@ -9,8 +9,9 @@ from pathlib import Path
 
 import polars as pl
 
-from ray_sim.experiments.results.result_files import MANIFEST, PLAN, read_result
+from ray_sim.experiments.results.result_files import MANIFEST, read_result
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
+from ray_sim.experiments.results.stored_runs import open_store
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult
@@ -21,7 +22,10 @@ from ray_sim.reports.tables import Place, RunRow, run_table, sweep_table
 
 @dataclass(frozen=True)
 class SweepResults:
-    """The finished runs of a sweep, which may be running; files of single runs are read when asked for."""
+    """The finished runs of a sweep, which may be running, or of a folder of runs.
+
+    Files of single runs are read when asked for.
+    """
 
     directory: Path
     name: str
@@ -29,13 +33,13 @@ class SweepResults:
     """All configurations, in the order of the sweep."""
     outcomes: tuple[ConfigurationOutcome, ...] = field(repr=False)
     """Outcomes of the configurations that have ended."""
+    store: ResultStore = field(repr=False)
 
     @classmethod
-    def read(cls, directory: Path) -> SweepResults:
-        """Read the directory of a sweep."""
-        store = ResultStore(directory)
+    def read(cls, directory: Path, store: ResultStore) -> SweepResults:
+        """Read the results of the store at the directory."""
         name, entries = store.read_plan()
-        return cls(directory, name, tuple(entries), tuple(store.outcomes(entries)))
+        return cls(directory, name, tuple(entries), tuple(store.outcomes(entries)), store)
 
     @property
     def finished(self) -> list[Entry]:
@@ -45,7 +49,7 @@ class SweepResults:
     @cached_property
     def rows(self) -> list[RunRow]:
         """Labels and summary of each finished run."""
-        return ResultStore(self.directory).rows(self.finished)
+        return self.store.rows(self.finished)
 
     @property
     def runs(self) -> pl.DataFrame:
@@ -59,7 +63,7 @@ class SweepResults:
 
     def places(self) -> Iterator[tuple[Place, PlaceData]]:
         """Jobs and timelines of the finished runs, place by place."""
-        return ResultStore(self.directory).places(self.finished)
+        return self.store.places(self.finished)
 
     def result(
         self,
@@ -96,7 +100,7 @@ class SweepResults:
             raise InvalidInputError(
                 f"{self.directory}: {which} {asked}; the columns of `runs` list the labels"
             )
-        return read_result(ResultStore(self.directory).run_directory(found[0].content_hash))
+        return read_result(self.store.run_directory(found[0].content_hash))
 
     def _repr_html_(self) -> str:
         return page_table_html(self._title(), means_table(self.table))
@@ -112,7 +116,8 @@ class SweepResults:
 
 
 def read_results(directory: Path) -> RunResult | SweepResults | None:
-    """Read the directory of a run, a sweep or a plan; None if it is none of them."""
+    """Read the directory of a run, a sweep or a plan, or of several runs; None if it is none of them."""
     if (directory / MANIFEST).is_file():
         return read_result(directory)
-    return SweepResults.read(directory) if (directory / PLAN).is_file() else None
+    store = open_store(directory)
+    return None if store is None else SweepResults.read(directory, store)

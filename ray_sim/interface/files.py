@@ -89,8 +89,8 @@ def load(path: str | Path) -> Workload | RunResult | SweepResults:
 
     Returns
     -------
-    `Workload` for a Parquet file, `RunResult` for the directory of a run, `SweepResults` for that of a sweep
-    or a plan
+    `Workload` for a Parquet file, `RunResult` for the directory of a run, `SweepResults` for that of a sweep,
+    a plan or several runs
 
     Raises
     ------

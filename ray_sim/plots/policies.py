@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ray_sim.experiments.axis import sweep_scale
-from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep_results import SweepResults
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.readable import in_seconds, time_unit
@@ -102,7 +101,7 @@ def across(results: Results, axis: str = "cluster", ax: Axes | None = None, *, m
     found = opened(results)
     if not isinstance(found, SweepResults):
         raise InvalidInputError("expected the results of a sweep: its directory, or what `sweep` returned")
-    scale = sweep_scale(axis_of(axis), ResultStore(found.directory), found.finished)
+    scale = sweep_scale(axis_of(axis), found.store, found.finished)
     lines = {} if scale is None else axis_lines(found.rows, scale, metric)
     if scale is None or not lines:
         raise InvalidInputError(f"{found.directory}: no policy has {metric} at two values of '{axis}'")

@@ -12,11 +12,13 @@ import polars as pl
 import pytest
 import yaml
 
+import ray_sim as rs
 from ray_sim.cli import main
 from ray_sim.experiments.compare import compare_in_memory, compare_results
 from ray_sim.experiments.results.result_files import read_summary
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
+from ray_sim.experiments.sweep_results import SweepResults
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.result import RunResult
 from tests.command_line import answer
@@ -369,3 +371,17 @@ def test_across_parameters_a_label_names_the_value_of_its_policy(name: str, tmp_
     [group] = compare_results([str(tmp_path)], across="params", baseline=name).groups
     assert group.comparison.baseline == "backfill=True"
     assert [each.policy for each in group.comparison.policies] == ["defaults"]
+
+
+def test_a_folder_of_runs_is_loaded_and_reported_as_it_is_compared(
+    two_runs: tuple[str, str], tmp_path: Path
+) -> None:
+    folder = Path(two_runs[0]).parent
+    results = rs.load(folder)
+    assert isinstance(results, SweepResults)
+    means = {row["policy"]: row["jct_s.mean"] for row in results.runs.to_dicts()}
+    (group,) = compare_results([str(folder)]).groups
+    assert group.comparison.baseline_mean == min(means.values())
+    assert results.result("sjf").summary == read_summary(Path(two_runs[1]))
+    written = rs.report(folder, tmp_path / "page.html")
+    assert (written.kind, written.done, written.missing) == ("sweep", 2, 0)

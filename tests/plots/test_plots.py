@@ -282,7 +282,7 @@ def test_results_on_disk_give_the_same_picture_as_in_memory(tmp_path: Path) -> N
         assert names_of(stored) == names_of(memory)
     plots.gantt(run, Figure().add_subplot())
     with pytest.raises(InvalidInputError, match="holds neither a run"):
-        plots.cdf(tmp_path)
+        plots.cdf(tmp_path / "nowhere")
 
 
 def test_a_sweep_without_a_finished_run_is_named(ax: Axes, tmp_path: Path) -> None:

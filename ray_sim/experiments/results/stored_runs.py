@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ray_sim.experiments.inputs.server_files import WORLD, split_world
 from ray_sim.experiments.results.result_files import MANIFEST, PLAN, REMEDY, read_manifest, read_summary
-from ray_sim.experiments.results.store import ResultStore
+from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.run_identity import versions
 from ray_sim.experiments.scenario import Partition, Scenario, TrimSpec, Value, WorkloadSpec
 from ray_sim.experiments.source_digest import code_sha256
@@ -218,6 +218,38 @@ def find_runs(sources: Iterable[str], progress: Progress = silent) -> tuple[list
     if all(Path(run.source) == run.directory for run in runs):
         runs.sort(key=lambda run: list(map(natural, (*run.entry.place, run.entry.policy))))
     return runs, missing
+
+
+class RunFolder(ResultStore):
+    """Single runs in a folder, read as a sweep of its name; sweeps in it add theirs."""
+
+    def __init__(self, directory: Path) -> None:
+        """Read the runs, see `find_runs`."""
+        super().__init__(directory)
+        self._runs = {run.entry.content_hash: run for run in find_runs([str(directory)])[0]}
+
+    def read_plan(self) -> tuple[str, list[Entry]]:
+        """Name of the folder, and its runs."""
+        return self.root.resolve().name, [run.entry for run in self._runs.values()]
+
+    def run_directory(self, content_hash: str) -> Path:
+        """Directory of the run's files."""
+        return self._runs[content_hash].directory
+
+    def has(self, content_hash: str) -> bool:
+        """Whether the folder has the run."""
+        return content_hash in self._runs
+
+    def outcomes(self, entries: Iterable[Entry]) -> list[ConfigurationOutcome]:
+        """Outcomes of the entries, which are all finished."""
+        return list(map(ConfigurationOutcome, entries))
+
+
+def open_store(directory: Path) -> ResultStore | None:
+    """Results of a sweep, or those of a folder of runs; None if the directory has neither."""
+    if (directory / PLAN).is_file():
+        return ResultStore(directory)
+    return RunFolder(directory) if any(directory.glob(f"*/{MANIFEST}")) else None
 
 
 def _results_in(path: Path) -> list[str]:
