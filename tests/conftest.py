@@ -68,13 +68,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out files all of whose tests start Ray where none is asked for: importing them takes seconds."""
-    if "not ray" not in config.getvalue("markexpr") or collection_path.suffix != ".py":
+    """Leave out files of whose tests none is asked for, by a mark of all: importing them takes seconds."""
+    expression = config.getvalue("markexpr")
+    if "not " not in expression or collection_path.suffix != ".py":
         return None
-    return True if _ALL_RAY.search(collection_path.read_text()) else None
+    line = _MARKS_OF_ALL.search(collection_path.read_text())
+    marks = [] if line is None else _MARK.findall(line[0])
+    return True if any(f"not {mark}" in expression for mark in marks) else None
 
 
-_ALL_RAY = re.compile(r"^pytestmark = \[?pytest\.mark\.ray\b", re.MULTILINE)
+_MARKS_OF_ALL = re.compile(r"^pytestmark = .*", re.MULTILINE)
+_MARK = re.compile(r"pytest\.mark\.(ray|slow|long|docs)\b")
 
 
 class _RayApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships it untyped

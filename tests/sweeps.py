@@ -6,15 +6,18 @@ import base64
 import json
 import zlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
-from mlflow import MlflowClient
-from mlflow.entities import Experiment, Run
 
 from ray_sim.experiments.prepare import prepare
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep_entries import Sweep
 from ray_sim.experiments.tracking.experiment import HASH_TAG
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Experiment, Run
 
 RESAMPLED = {"path": "week.parquet", "resample": "days"}
 
@@ -51,7 +54,11 @@ def logged_runs(client: MlflowClient, experiment: str, filter_string: str = "") 
 
 def children(experiment: str, client: MlflowClient | None = None) -> list[Run]:
     """Those that are results, one of each seed."""
-    runs = logged_runs(client or MlflowClient(), experiment)
+    if client is None:
+        from mlflow import MlflowClient  # takes seconds
+
+        client = MlflowClient()
+    runs = logged_runs(client, experiment)
     return [run for run in runs if HASH_TAG in run.data.tags]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from mlflow import MlflowClient
 
 from tests.command_line import answer, complaint
 
@@ -26,6 +25,8 @@ def test_a_training_is_logged_with_curves_parameters_and_checkpoint(
     out = tmp_path / "out"
     facts = answer(capsys, "train", "harmony", str(written(tmp_path)), "--actors", "0", "-o", str(out))
     assert (facts["rounds"], facts["resumed"], facts["tracking_error"]) == (4, 0, None)
+    from mlflow import MlflowClient  # takes seconds
+
     client = MlflowClient(tracking_uri=f"sqlite:///{out / 'mlflow.db'}")
     experiment = client.get_experiment_by_name(TRAININGS)
     assert experiment is not None

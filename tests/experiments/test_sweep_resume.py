@@ -8,7 +8,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 import ray
-from mlflow import MlflowClient
 from pydantic import TypeAdapter
 
 from ray_sim.cli.console import print_sweep
@@ -119,6 +118,8 @@ def test_what_the_sweep_no_longer_has_is_said_and_removed_on_demand(
     assert len(children("dropped")) == 2
     assert run_sweep(smaller, tmp_path / "store", resume=True).dropped == ()
     (sweep_run,) = {run.data.tags[SWEEP_RUN_TAG] for run in children("dropped")}
+    from mlflow import MlflowClient  # takes seconds
+
     table = MlflowClient().download_artifacts(sweep_run, "comparison.csv", str(tmp_path))
     assert pl.read_csv(table)["policy"].to_list() == ["fifo", "sjf"]
 

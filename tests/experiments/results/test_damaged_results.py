@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from mlflow import MlflowClient
 
 from ray_sim.cli import main
 from ray_sim.experiments.compare import compare_results
@@ -222,6 +221,8 @@ def test_a_copied_sweep_is_logged_where_it_is_now(sweep: Path, capsys: pytest.Ca
     told = answer(capsys, "log", str(copy))
     assert told["moved_from"] == (sweep / "mlartifacts").as_uri()
     assert (told["created"], told["present"]) == (0, 3)
+    from mlflow import MlflowClient  # takes seconds
+
     client = MlflowClient(tracking_uri=f"sqlite:///{copy}/mlflow.db")
     experiment = client.get_experiment_by_name("demo")
     assert experiment is not None
