@@ -54,8 +54,14 @@ def _logged_job(i: int) -> bytes:
     )
 
 
+def _gavel(i: int) -> bytes:
+    slo, gpus = i % 3 - 1, 1 + i % 2
+    return b"LM (batch size 5)\ttrain.py\tlm\t-n\t1\t%d\t%d\t1\t%d.5\t%d\n" % (9 + i, gpus, slo, i)
+
+
 RECORDS: dict[str, Callable[[int], bytes]] = {
     "csv": _csv,
+    "gavel": _gavel,
     "google-2011": _task_event,
     "google-2019": _instance_event,
     "gpu-pods": _pod,
@@ -114,7 +120,7 @@ def rows_in(name: str, content: bytes) -> int:
     if name == "google-2019":
         return sum(1 for _ in io.TextIOWrapper(io.BytesIO(text), "utf-8-sig", "surrogateescape", newline=""))
     ended = text.endswith(b"\n")
-    return text.count(b"\n") + (not ended) - (name != "google-2011")
+    return text.count(b"\n") + (not ended) - (name in HEADERS)
 
 
 def rows_read(report: ConversionReport) -> int:

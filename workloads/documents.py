@@ -1,16 +1,18 @@
-"""Strict reading of YAML files written by users: bounded size, problems named by dotted path."""
+"""Strict reading of YAML and CSV files written by users: bounded size, each problem with its place."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import reprlib
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ray_sim.model.errors import InvalidInputError, nearest
+from ray_sim.model.errors import InvalidInputError, nearest, problems_text
 from workloads.sources import Source, open_source, unsent
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ MAX_BYTES = 16 * 2**20
 
 MAX_DEPTH = 32
 """The deepest nesting of lists and mappings in a YAML file."""
+
+MAX_PROBLEMS = 100
+"""Number of problems of one file that an error prints; it counts the rest."""
 
 
 class Entry(BaseModel):
@@ -103,6 +108,59 @@ def dotted_problems(
             problem = f"unknown key; known: {listed}"
         problems.append(f"{path}: {problem}" if path else problem)
     return problems
+
+
+def csv_rows(
+    path: Source,
+    entry: type[Entry],
+    needed: Sequence[str],
+    problems: list[str],
+    error: type[InvalidInputError],
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield each line's place and filled cells by column; lines of the wrong length go to `problems`.
+
+    Parameters
+    ----------
+    entry : its fields are the columns that the file may have
+    needed : columns that the file must have
+    """
+    reader = csv.reader(io.StringIO(read_text(path, error), newline=""), strict=True)
+    try:
+        header = [cell.strip() for cell in next(reader)]
+        if unfit := _header_problems(header, list(entry.model_fields), needed):
+            raise refusal(unfit, path, error)
+        for cells in reader:
+            where = f"line {reader.line_num}, "
+            if len(cells) == len(header):
+                filled = ((column, cell.strip()) for column, cell in zip(header, cells, strict=True))
+                yield where, {column: cell for column, cell in filled if cell}
+            elif cells:
+                problems.append(f"line {reader.line_num}: has {len(cells)} cells, the header {len(header)}")
+    except csv.Error as failure:
+        raise error(f"{path}: line {reader.line_num}: is not valid CSV: {failure}") from failure
+
+
+def _header_problems(header: Sequence[str], known: Sequence[str], needed: Sequence[str]) -> list[str]:
+    return [
+        *(
+            f"line 1: unknown column '{column}'; known: {', '.join(known)}"
+            for column in header
+            if column not in known
+        ),
+        *(f"line 1: column '{column}' appears twice" for column in known if header.count(column) > 1),
+        *(f"line 1: column '{column}' is missing" for column in needed if column not in header),
+    ]
+
+
+def refusal(
+    problems: Sequence[str], path: Source, error: type[InvalidInputError], most: int = MAX_PROBLEMS
+) -> InvalidInputError:
+    """Error that prints ``most`` problems of a file, and counts the rest."""
+    lines = problems_text(str(path), problems).splitlines()
+    hidden = len(problems) - most
+    if hidden > 0:
+        lines[1 + most :] = [f"  and {hidden} more"]
+    return error("\n".join(lines))
 
 
 class _StrictLoader(yaml.CSafeLoader):

@@ -17,6 +17,7 @@ from ray_sim.model.job import (
     Exchange,
     JobTable,
     LossProfile,
+    MeasuredProfile,
     PairProfile,
     StatementProfile,
     TrainingProfile,
@@ -89,6 +90,7 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
         chunk_profile=_chunk_profile(ordered),
         training=None if "training" in gaps else training_profile(ordered, resources),
         pairs=None if "training" in gaps else pair_profile(ordered),
+        measured=_measured_profile(ordered),
         utility=None if "utility" in gaps else UtilityProfile(**_floats(ordered, UTILITY)),
         loss=None if "loss" in gaps else LossProfile(**_floats(ordered, CURVE)),
         blocks=None if "blocks" in gaps else BlockProfile(tuple(map(parse_blocks, blocks)), block_row),
@@ -199,6 +201,18 @@ def pair_profile(frame: pl.DataFrame) -> PairProfile | None:
         return None
     own = [pl.coalesce(name, name.replace("pair_", "")).alias(name) for name in names]
     return PairProfile(**_floats(frame.select(own), names))
+
+
+def _measured_profile(frame: pl.DataFrame) -> MeasuredProfile | None:
+    """Measured profile of the jobs; None where no job has a model and steps."""
+    if frame.select((pl.col("model").is_null() | pl.col("steps").is_null()).all()).item():
+        return None
+    absent = {"batch": np.nan, "steps": np.nan, "weight": 1.0, "utility_due_s": np.inf}
+    batch, steps, weight, deadline_s = (
+        frame[name].cast(pl.Float64).fill_null(value).to_numpy(writable=True)
+        for name, value in absent.items()
+    )
+    return MeasuredProfile(batch, steps, weight, deadline_s)
 
 
 def _statement_profile(frame: pl.DataFrame, origin_us: int) -> StatementProfile:

@@ -227,7 +227,9 @@ TRAINING_COLUMNS: tuple[Column, ...] = _of_layer(
     ),
     _real("samples", "Samples of an epoch; where solved for, not whole.", maximum=MAX_WHOLE),
     _count(
-        "batch", "Samples of a step: of all workers together, or of each worker where `exchange` is async."
+        "batch",
+        "Samples of a step: of all workers together, or of each worker where `exchange` is async; of a "
+        "mini-batch of one GPU where jobs have `steps`.",
     ),
     _seconds("sample_s", "Time of a worker of speed 1 to train one sample.", minimum=LEAST),
     _mbps("internal_bandwidth_mbps", "Bandwidth between a worker and a parameter server on the same server."),
@@ -246,7 +248,7 @@ TRAINING_COLUMNS: tuple[Column, ...] = _of_layer(
         "With truth=a_online, of a worker in place of `bandwidth_mbps`.",
         "`bandwidth_mbps`",
     ),
-    _count("steps", "Mini-batches of the job, counted over all GPUs; not simulated yet.", maximum=MAX_WHOLE),
+    _count("steps", "Mini-batches of the job, counted over all GPUs.", maximum=MAX_WHOLE),
     _seconds("step_s", "Fixed time of each step, besides training and exchange.", "0"),
     _seconds("step_s_per_worker", "Time that each worker adds to `step_s`.", "0"),
     _seconds("step_s_per_ps", "Time that each parameter server adds to `step_s`.", "0"),
@@ -257,7 +259,9 @@ TRAINING_COLUMNS: tuple[Column, ...] = _of_layer(
     *_demands("ps", "parameter server", "0"),
     _real("utility_max", "Utility of the job if it is done at once.", maximum=MAX_WHOLE),
     _real("utility_decay_per_s", "Steepness of the fall of the utility at `utility_due_s`.", "1/s"),
-    _seconds("utility_due_s", "Time after submission at which half of the utility is left."),
+    _seconds(
+        "utility_due_s", "Time after submission at which the job is due, and half of its utility is left."
+    ),
     _real("loss_b0", "The loss after k epochs is 1 / (b0 k + b1) + b2.", minimum=LEAST),
     _real("loss_b1", "See `loss_b0`.", minimum=LEAST),
     _real("loss_b2", "See `loss_b0`."),
@@ -321,6 +325,7 @@ OPERATION_COLUMNS: tuple[Column, ...] = _of_layer(
         "any",
     ),
     _seconds("time_limit_s", "Run time after which the cluster ends the job, see -w limits.", "no limit"),
+    _real("weight", "Weight of the job in shares of the cluster, more is higher.", null="1", minimum=LEAST),
     _text(
         "attempt_log",
         "Run times of the attempts in turn, each with the reason of its end, such as 3600:oom 600 7200; see "

@@ -96,6 +96,8 @@ class ConvertOptions:
     """Seed of the random draws."""
     keep_pending: bool = False
     """Whether to keep what never started, with a run time of 0."""
+    speeds: str | None = None
+    """Table of measured speeds by which run times follow; None for the format's own default."""
     cluster: bool = False
     """Whether to return the trace's machines as a cluster."""
     pool: Pool = field(default=map, compare=False)

@@ -65,6 +65,14 @@ def convert(
     keep_pending: Annotated[
         bool, Option("--keep-pending", help="Keep pods that never started, with a run time of 0.")
     ] = False,
+    speeds: Annotated[
+        str | None,
+        Option(
+            metavar="TABLE",
+            help="Measured speeds by which run times of gavel follow: gavel_simulation, gavel_physical or a "
+            "CSV file [gavel_simulation].",
+        ),
+    ] = None,
     cluster_out: Annotated[
         Path | None, Option("--cluster-out", help="Write the trace's machines, if any, to this YAML file.")
     ] = None,
@@ -90,7 +98,7 @@ def convert(
     Example for an unknown table: ray-sim convert --guess jobs.csv
     """
     if guess:
-        files = [mapping, cluster_out, rejects, html, address]
+        files = [mapping, speeds, cluster_out, rejects, html, address]
         if any([*files, rebase, run_time, rows != "task", censored != "drop", seed, keep_pending, window]):
             raise InvalidInputError("--guess: takes -o, --map-out, --time-zone and --json only")
         _guess([format_name, *(sources or ())] if format_name else [], out, map_out, time_zone, json_output)
@@ -115,6 +123,7 @@ def convert(
             censored=censored,
             seed=seed,
             keep_pending=keep_pending,
+            speeds=speeds,
             cluster_out=cluster_out,
             window=window,
             rejects=rejects,

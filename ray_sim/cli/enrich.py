@@ -21,10 +21,12 @@ def _list_profiles(asked: bool) -> None:
         load_announcement_draws,
     )
     from ray_sim.experiments.inputs.training_file import TRAINING_PROFILES, load_training_draws
+    from workloads.training.speed_tables import bundled_speeds
 
     print_rows((name, layered_title(name)) for name in LAYERED_PROFILES.bundled())
     print_rows((name, load_training_draws(name).title) for name in TRAINING_PROFILES.bundled())
     print_rows((name, load_announcement_draws(name).title) for name in ANNOUNCEMENT_PROFILES.bundled())
+    print_rows((name, "models and steps by measured speeds") for name in bundled_speeds())
     raise Exit
 
 
@@ -35,7 +37,8 @@ def enrich(
         list[str],
         Option(
             "--profile",
-            help="Bundled profile (see --list), or a YAML file by path; repeat it for several layers.",
+            help="Bundled profile (see --list), a YAML file, or a CSV file of measured speeds; repeat it for "
+            "several layers.",
         ),
     ],
     seed: DrawSeed = 0,
@@ -63,8 +66,9 @@ def enrich(
 ) -> None:
     """Add training columns (workers, samples, speeds, ...) to a workload, consistent with GPUs and run times.
 
-    A profile with announcements adds statements of work instead: births, values and outlooks. Several
-    profiles are layers: each fills columns that are empty so far.
+    A profile with announcements adds statements of work instead: births, values and outlooks; a table of
+    measured speeds adds models, batches and steps. Several profiles are layers: each fills columns that are
+    empty so far.
 
     Example: ray-sim enrich philly.parquet -o training.parquet --profile pd_ors --seed 1
     """

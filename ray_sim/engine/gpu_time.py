@@ -45,6 +45,14 @@ def holdings_of(world: World, record: Recorder, end_us: int) -> Holdings:
     return Holdings(job, time, until, held)
 
 
+def held_gpu_us(world: World, record: Recorder, now_us: int) -> FloatArray:
+    """(J,) GPU-microseconds that each job has held in a run whose last instant is ``now_us``."""
+    spells = holdings_of(world, record, world.end_us(now_us))
+    spent_us = spells.gpus * (spells.until_us - spells.from_us)
+    sums: FloatArray = np.bincount(spells.job, spent_us, minlength=len(world.table)).astype(np.float64)
+    return sums
+
+
 def _lost_us(outcome: Outcome) -> IntArray:
     """(J,) progress lost; zeros where no stop costs any."""
     lost, jobs = outcome.ledger.lost, len(outcome.ledger.status)

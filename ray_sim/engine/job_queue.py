@@ -13,7 +13,7 @@ from ray_sim.engine.read_only import read_only
 from ray_sim.engine.scoring import placement_state, scoring_of
 from ray_sim.engine.states import State, check_heaps, copies, joined, overwrite, same, section
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import Changes
+from ray_sim.kernels.core.arrays import Changes, WorldArrays
 from ray_sim.kernels.core.heap import rekey
 from ray_sim.kernels.core.placement import QUEUE_RULES
 from ray_sim.kernels.core.queue_arrays import RunningList, new_running, new_serving
@@ -21,7 +21,7 @@ from ray_sim.kernels.core.queue_dispatch import dequeue, enqueue, order_changes,
 from ray_sim.kernels.core.queue_steps import QueueBooks, push_jobs, serve_queue
 from ray_sim.kernels.core.scored_placement import begin_scores
 from ray_sim.kernels.handle import handle
-from ray_sim.model.errors import RunFailedError, UnknownNameError
+from ray_sim.model.errors import InvalidScenarioError, RunFailedError, UnknownNameError
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import NEVER_US, IntArray
 
@@ -57,6 +57,10 @@ NO_ROOM = "no_room"
 """Reason of jobs that are rejected because they find no room when they come."""
 
 
+FASTEST, ANY = "fastest", "any"
+"""Which GPU type a job of measured speed takes of those with room: where it is fastest, or the first."""
+
+
 class JobQueue:
     """Waiting jobs in key order (ties: job index), one queue per partition.
 
@@ -74,10 +78,11 @@ class JobQueue:
         preemptive: bool,
         reject: bool = False,
         streams: Streams | None = None,
+        gpu_type: str = FASTEST,
     ) -> None:
         if placement not in QUEUE_RULES:
             raise UnknownNameError("placement", placement, QUEUE_RULES)
-        self._arrays = world.arrays
+        self._arrays = world.arrays if gpu_type == FASTEST else _types_by_server(world.arrays, gpu_type)
         self._may_be_killed = len(world.injectors) > 0
         self._rule = QUEUE_RULES.index(placement)
         self._backfill = backfill
@@ -85,7 +90,7 @@ class JobQueue:
         self._reject = reject
         self._verdict = never_fits(world, placement)
         scoring, state = scoring_of(world, placement), placement_state(streams)
-        self._serving = new_serving(world.arrays, world.row_bound, scoring, state)
+        self._serving = new_serving(self._arrays, world.row_bound, scoring, state)
         self._queue = self._serving.queue
         self._scores = self._serving.scratch.scores
         self._rejected = NO_JOBS
@@ -229,6 +234,26 @@ class JobQueue:
         class_of, waiting = check_heaps(saved, saved["key"], self._arrays.class_size_ptr[:-1]).T
         same("queue.heap", self._arrays.job_class[waiting], class_of)
         overwrite(self._queue, saved)
+
+
+def _types_by_server(arrays: WorldArrays, gpu_type: str) -> WorldArrays:
+    """The arrays with the types of each class in the order of their first servers.
+
+    Raises
+    ------
+    InvalidScenarioError : speeds do not depend on the GPU type
+    """
+    types, fits = arrays.class_types, arrays.class_fits
+    if types is None or fits is None:
+        raise InvalidScenarioError(
+            f"type={gpu_type}: is about jobs of truth=measured; set that, or leave it out"
+        )
+    first = np.append(arrays.pool_servers, len(arrays.capacity))[arrays.pool_ptr[types]]
+    order = np.argsort(np.where(types < 0, len(arrays.capacity) + 1, first), axis=1, kind="stable")
+    return arrays._replace(
+        class_types=np.take_along_axis(types, order, axis=1),
+        class_fits=np.take_along_axis(fits, order, axis=1),
+    )
 
 
 def _as_running(jobs: IntArray, keys: IntArray) -> RunningList:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ray_sim.engine.job_queue import JobQueue
+from ray_sim.engine.job_queue import FASTEST, JobQueue
 from ray_sim.engine.migrations import kinds_of_servers
 from ray_sim.engine.order import counts_cores, gang_gpus, order_rule, service_rate
 from ray_sim.engine.placer import Placer
@@ -82,6 +82,7 @@ class PolicyContext:
         preemptive: bool = False,
         reject: bool = False,
         streams: Streams | None = None,
+        gpu_type: str = FASTEST,
     ) -> JobQueue:
         """A queue of waiting jobs that is served by key, see `ray_sim.engine.job_queue.JobQueue`."""
         return JobQueue(
@@ -91,6 +92,7 @@ class PolicyContext:
             preemptive=preemptive,
             reject=reject,
             streams=streams,
+            gpu_type=gpu_type,
         )
 
     def placer(self, placement: str, streams: Streams | None = None) -> Placer:

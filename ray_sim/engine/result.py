@@ -15,6 +15,7 @@ import polars as pl
 from ray_sim.certificates.jct import JctLimits, NoJctLimits, certify_jct
 from ray_sim.engine.gpu_time import preempted, wasted_gpu_h, wasted_gpu_s
 from ray_sim.engine.injectors import fault_warnings
+from ray_sim.engine.kinds.facts import NEVER_FITS
 from ray_sim.engine.kinds.run import KindOutcome
 from ray_sim.engine.order import order_warnings
 from ray_sim.engine.scoring import packing_columns
@@ -28,6 +29,7 @@ from ray_sim.kernels.core.arrays import (
     FAILED,
     KILLED,
     NEVER,
+    REJECTED,
     ROLE_NAMES,
     RUNNING,
     WAITING,
@@ -259,8 +261,10 @@ def _status(world: World, outcome: Outcome) -> tuple[pl.Series, pl.Series]:
     names = [*[str(JobStatus.UNFINISHED)] * COMPLETED, *ends]
     status = _named(names, outcome.ledger.status)
     unfinished = _why_unfinished(world, outcome.ledger)
-    reasons = [*[unfinished] * COMPLETED, None, "never_fits", "world", "failed", "killed"]
+    reasons = [*[unfinished] * COMPLETED, None, NEVER_FITS, "world", "failed", "killed"]
     reason = pl.Series(reasons, dtype=pl.String)[outcome.ledger.status]
+    refused = np.flatnonzero(outcome.ledger.status == REJECTED)
+    reason = reason.scatter(refused, world.facts.why_never(refused))
     if outcome.reasons:
         jobs = sorted(outcome.reasons)
         reason = reason.scatter(jobs, [outcome.reasons[job] for job in jobs])

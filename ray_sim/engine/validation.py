@@ -72,8 +72,15 @@ def check_decision(where: str, now_us: int, core: RunCore, decision: Decision, o
         _check_causes(where, world, decision.causes)
     if decision.changes is not None:
         after = core.after
+        facts = world.facts
         fault, job, server = feasibility.check_changes(
-            core.books, decision.changes, decision.evict, world.facts.partial, after, core.row_device
+            core.books,
+            decision.changes,
+            decision.evict,
+            facts.partial,
+            facts.least_tasks,
+            after,
+            core.row_device,
         )
         if fault != feasibility.OK:
             reject_decision(where, world, fault, job, server, after)

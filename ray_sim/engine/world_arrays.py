@@ -26,6 +26,7 @@ def build_world_arrays(
     demand: IntArray,
     *,
     devices: bool = False,
+    apart: IntArray | None = None,
 ) -> WorldArrays:
     """Return the arrays of jobs with these gangs.
 
@@ -34,6 +35,7 @@ def build_world_arrays(
     gang : (J, roles) tasks of each job
     demand : (J, roles, R) quanta of one task
     devices : whether the GPUs of a server are devices that tasks share
+    apart : (J, n) numbers by which jobs differ that are else of one class
 
     Raises
     ------
@@ -53,6 +55,7 @@ def build_world_arrays(
     # Kernels are compiled for writable arrays; those of a table may be read-only (out of Ray's store).
     capacity = np.array(cluster.capacity)
     largest = cluster.capacity.max(axis=0).astype(np.float64)
+    needs = np.hstack([gang, demand.reshape(n, roles * resources), *([] if apart is None else [apart])])
     arrays = WorldArrays(
         capacity=capacity,
         empty=np.hstack([capacity, _devices(capacity)]) if devices else capacity,
@@ -66,7 +69,7 @@ def build_world_arrays(
         pool_ptr=pools.ptr,
         pool_servers=pools.servers,
         pool_meets=pools.meets,
-        **classes(job_part, pools.of_job, np.hstack([gang, demand.reshape(n, roles * resources)]), n_parts),
+        **classes(job_part, pools.of_job, needs, n_parts),
     )
     find_single_server_classes(arrays, np.empty(arrays.capacity.shape[1], dtype=np.int64))
     return arrays

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ray_sim.engine.kinds.base import SERVER_FACTS, JobKind
+from ray_sim.engine.kinds.base import FACT_OF_PARAMETER, SERVER_FACTS, JobKind
 from ray_sim.engine.kinds.registry import JOB_KINDS
 from ray_sim.kernels.core.arrays import KEEP_ALL, KEEP_CHECKPOINT, KEEP_NOTHING
 from ray_sim.model.errors import InvalidScenarioError
@@ -157,7 +157,7 @@ WORLD_PARAMETERS = world_parameters()
 
 def heeding(parameter: Parameter, kinds: Sequence[JobKind] = JOB_KINDS) -> list[str]:
     """Truths under which a world parameter has an effect."""
-    name = parameter.name
+    name = FACT_OF_PARAMETER.get(parameter.name, parameter.name)
     owners = [kind.truth for kind in kinds if any(own.parameter.name == name for own in kind.parameters)]
     return owners or [kind.truth for kind in kinds if name not in {*kind.unheeded, *_server_facts(kind)}]
 

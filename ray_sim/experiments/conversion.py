@@ -35,6 +35,7 @@ def convert_files(
     censored: str = "drop",
     seed: int = 0,
     keep_pending: bool = False,
+    speeds: str | None = None,
     cluster_out: Path | None = None,
     window: tuple[float, float] | None = None,
     rejects: Path | None = None,
@@ -64,6 +65,7 @@ def convert_files(
         censored=choose(Censored, "--censored", censored),
         seed=seed,
         keep_pending=keep_pending,
+        speeds=speeds,
         cluster=cluster_out is not None,
         pool=pool,
     )

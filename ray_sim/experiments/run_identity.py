@@ -26,9 +26,11 @@ from ray_sim.experiments.scenario import Scenario, Value, WorkloadSpec
 from ray_sim.experiments.source_digest import code_sha256, input_files, input_files_sha256, policy_sha256
 from ray_sim.model.cluster import Cluster, LinkChanges
 from ray_sim.model.interference import InterferenceProfile
+from ray_sim.model.measured_speeds import SpeedTable
 from ray_sim.model.parameters import resolve
 from ray_sim.model.units import IntArray
 from ray_sim.policies.registry import create_policy
+from workloads.announcements.profile import AnnouncementDraws
 from workloads.files import require_file, sha256
 from workloads.layers.fill import EnrichmentLayer
 from workloads.provenance import Provenance
@@ -46,11 +48,14 @@ _INPUT_DIGESTS = (
     "workload_sha256",
     "training_sha256",
     "announcement_sha256",
+    "speeds_sha256",
     "layers_sha256",
     "order_sha256",
     "cluster_sha256",
     "policy_files_sha256",
 )
+_KINDS = {TrainingDraws: "training", AnnouncementDraws: "announcement", SpeedTable: "speeds"}
+"""Begin of the digest's name of a profile."""
 _CODE = ("code_sha256", "policy_source_sha256", "ray_sim", "result_format")
 """Facts about the code, which change while the scenario stays the same."""
 
@@ -272,8 +277,7 @@ def _layer_facts(spec: WorkloadSpec, layers: Sequence[EnrichmentLayer]) -> dict[
         return {"enrich": options, "layers_sha256": [layer.draws.sha256 for layer in layers]}
     facts: dict[str, object] = {}
     for layer, given in zip(layers, options, strict=True):
-        kind = "training" if isinstance(layer.draws, TrainingDraws) else "announcement"
-        facts = {"enrich": given, f"{kind}_sha256": layer.draws.sha256}
+        facts = {"enrich": given, f"{_KINDS[type(layer.draws)]}_sha256": layer.draws.sha256}
     return facts
 
 
@@ -303,6 +307,7 @@ def _cluster_sha256(cluster: Cluster) -> str:
                 for name, given in (("classes", cluster.classes), ("teams", cluster.teams))
                 if given
             },
+            **({} if cluster.speeds is None else {"speeds": cluster.speeds.sha256}),
             **({} if cluster.fragmentation_target is None else {"target": cluster.fragmentation_target}),
         }
     )

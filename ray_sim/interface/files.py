@@ -34,6 +34,7 @@ def convert(
     censored: str = "drop",
     seed: int = 0,
     keep_pending: bool = False,
+    speeds: str | None = None,
     cluster_out: str | Path | None = None,
     window: tuple[float, float] | None = None,
     rejects: str | Path | None = None,
@@ -47,8 +48,8 @@ def convert(
     format_name : name of a trace format, such as ``philly`` or ``csv``
     source : the trace's file, or a list of its files
     out : Parquet file, which appears whole or not at all
-    mapping, rebase, run_time, rows, censored, seed, keep_pending, cluster_out, window, rejects, html :
-        options of the command, of which ``mapping`` is ``--map``
+    mapping, rebase, run_time, rows, censored, seed, keep_pending, speeds : options of the command
+    cluster_out, window, rejects, html : the same; ``mapping`` is ``--map``
     progress : show the progress in a notebook or on a terminal
 
     Raises
@@ -71,6 +72,7 @@ def convert(
             censored=censored,
             seed=seed,
             keep_pending=keep_pending,
+            speeds=speeds,
             cluster_out=None if cluster_out is None else Path(cluster_out),
             window=window,
             rejects=None if rejects is None else Path(rejects),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ray_sim.model.interference import InterferenceProfile
+from ray_sim.model.measured_speeds import SpeedTable
 from ray_sim.model.teams import JobClass, Team
 from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray, capacity_quanta
 
@@ -79,6 +80,8 @@ class Cluster:
     """How jobs on one server slow each other; None where they do not."""
     links: LinkChanges | None = None
     """Changes of the bandwidth of network interfaces; None where it is always nominal."""
+    speeds: SpeedTable | None = None
+    """Measured speeds of jobs on GPU types; None where jobs have none."""
     fragmentation_target: tuple[TypicalTask, ...] | None = None
     """Tasks to which GPUs that they cannot use are fragments; None where the workload gives them."""
     entry: tuple[str, ...] = ()

@@ -107,6 +107,23 @@ class TrainingProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredProfile:
+    """Work of jobs whose speed is looked up by `JobTable.model` and batch: (J,) each.
+
+    The fields are columns of a workload, see docs/workloads.md; `ray_sim.model.measured_speeds` has speeds.
+    """
+
+    batch: FloatArray
+    """Samples of a mini-batch of one GPU, whole, >= 1; NaN where the model has none."""
+    steps: FloatArray
+    """Mini-batches of the job, counted over all GPUs, whole, >= 1; NaN where the workload has no value."""
+    weight: FloatArray
+    """> 0, more is higher; 1 where the workload has no value."""
+    deadline_s: FloatArray
+    """Time after submission by which the job should end, column `utility_due_s`; infinite for none."""
+
+
+@dataclass(frozen=True, slots=True)
 class PairProfile:
     """Bandwidth of each pair of a worker and a parameter server, as the form of PD-ORS has it: (J,) each.
 
@@ -262,6 +279,8 @@ class JobTable:
     """None unless the workload has training data for every job; `gaps` lists what is missing."""
     pairs: PairProfile | None = None
     """None where the bandwidths of pairs are those of `training`."""
+    measured: MeasuredProfile | None = None
+    """None where no job has a model and steps."""
     utility: UtilityProfile | None = None
     loss: LossProfile | None = None
     blocks: BlockProfile | None = None

@@ -23,6 +23,8 @@ from ray_sim.kernels.core.attained_service import (
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import NEVER_US, US_PER_S, IntArray
 from ray_sim.policy_api import (
+    FASTEST,
+    GPU_TYPE,
     KNOWING_RULES,
     NO_ROOM,
     PLACEMENT,
@@ -100,6 +102,7 @@ class Las(Policy):
             minimum=0.0,
         ),
         NO_ROOM,
+        GPU_TYPE,
     )
     wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.REVIEW | Wake.SERVER_CHANGE
     sees: frozenset[str] = frozenset({"attained_service"})
@@ -116,6 +119,7 @@ class Las(Policy):
         queue_order: str = FIRST_START,
         knob: float = 0.0,
         no_room: str = "wait",
+        type: str = FASTEST,  # noqa: A002 (the name that users know)
     ) -> None:
         if placement in KNOWING_RULES:
             self.sees = self.sees | {WHOLE_TRACE}
@@ -125,6 +129,7 @@ class Las(Policy):
         self._running_first = queue_order == RUNNING_FIRST
         self._knob = knob
         self._reject = no_room == "reject"
+        self._gpu_type = type
 
     @property
     def draws(self) -> bool:
@@ -146,7 +151,12 @@ class Las(Policy):
         """Create empty queues."""
         n_jobs = len(world.jobs.submit_us)
         self._service = world.service(
-            self._placement, backfill=True, preemptive=True, reject=self._reject, streams=streams
+            self._placement,
+            backfill=True,
+            preemptive=True,
+            reject=self._reject,
+            streams=streams,
+            gpu_type=self._gpu_type,
         )
         self._restart_us = world.restart_us
         self._limits = self._limits_in(world)

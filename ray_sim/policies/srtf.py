@@ -9,6 +9,8 @@ import numpy as np
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import IntArray
 from ray_sim.policy_api import (
+    FASTEST,
+    GPU_TYPE,
     NO_JOBS,
     NO_ROOM,
     PLACEMENT,
@@ -33,11 +35,18 @@ class Srtf(PriorityPolicy):
     name: ClassVar[str] = "srtf"
     section: ClassVar[str] = "docs/models/baselines.md#fifo-sjf-and-srtf (Schrage, 1968)"
     summary: ClassVar[str] = "least work left first, preemptive; knows run times"
-    parameters: ClassVar[tuple[Parameter, ...]] = (PLACEMENT, backfill(True), NO_ROOM)
+    parameters: ClassVar[tuple[Parameter, ...]] = (PLACEMENT, backfill(True), NO_ROOM, GPU_TYPE)
     sees: frozenset[str] = frozenset({"duration_s", "work_left"})
 
-    def __init__(self, placement: str = "consolidate", backfill: bool = True, no_room: str = "wait") -> None:
+    def __init__(
+        self,
+        placement: str = "consolidate",
+        backfill: bool = True,
+        no_room: str = "wait",
+        type: str = FASTEST,  # noqa: A002 (the name that users know)
+    ) -> None:
         super().__init__(placement, backfill, no_room)
+        self._gpu_type = type
         if self._reject and not backfill:
             raise InvalidScenarioError("srtf: no_room=reject needs backfill=true, as a job is looked at once")
 
@@ -54,6 +63,7 @@ class Srtf(PriorityPolicy):
             preemptive=True,
             reject=self._reject,
             streams=streams,
+            gpu_type=self._gpu_type,
         )
         self._suspended = NO_JOBS
 

@@ -10,17 +10,18 @@ for                   names
 every policy          Policy, PolicyContext, View, JobColumns, Decision, Causes, NO_JOBS, Wake, Parameter,
                       Streams, WHOLE_TRACE
 queues                PriorityPolicy, JobQueue, Order, QueueLevels, PLACEMENT, NO_ROOM, KNOWING_RULES,
-                      RULE_NAMES, backfill
+                      RULE_NAMES, GPU_TYPE, FASTEST, backfill
 placements of one's   VisiblePlacements, Placer, PlacementTable, Rows, allocation_changes, keeping_places,
 own                   WORKER, PARAMETER_SERVER, ALL_REDUCE
 elastic jobs          ElasticPolicy, ElasticContext, ElasticView, ElasticDecision, Estimates, Losses
 chunked jobs          ChunkedPolicy, ChunkedContext, ChunkedView, ChunkedDecision, Dispatch, NewKeys,
                       UndispatchedChunks, WorkerLoads, ChunkWork, IncrementQuery, DispatchedChunks,
                       Rule, Offers
+measured jobs         MeasuredDecision, Guests, JobSpeeds
 announced jobs        AnnouncedPolicy, AnnouncedContext, AnnouncedView, AnnouncedDecision, Launches, Charges,
                       Statements, Outlooks, StatementBounds, signals, longest_rounds,
                       statements_in_rounds, Quotes, Refusal, RoundedJobs, MechanismRecord
-state and loops       State, within, all_within, sorted_indices, kernel
+state and loops       State, Stateless, joined, section, within, all_within, sorted_indices, kernel
 ====================  ===========================================================================
 """
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ray_sim.engine.decision import Decision as Decision
     from ray_sim.engine.decision import QueueLevels as QueueLevels
     from ray_sim.engine.decision import Wake as Wake
+    from ray_sim.engine.job_queue import FASTEST as FASTEST
     from ray_sim.engine.job_queue import JobQueue as JobQueue
     from ray_sim.engine.kinds.announced.bounds import StatementBounds as StatementBounds
     from ray_sim.engine.kinds.announced.decision import AnnouncedDecision as AnnouncedDecision
@@ -67,13 +69,19 @@ if TYPE_CHECKING:
     from ray_sim.engine.kinds.elastic.view import ElasticPolicy as ElasticPolicy
     from ray_sim.engine.kinds.elastic.view import ElasticView as ElasticView
     from ray_sim.engine.kinds.elastic.view import Losses as Losses
+    from ray_sim.engine.kinds.measured.decision import Guests as Guests
+    from ray_sim.engine.kinds.measured.decision import MeasuredDecision as MeasuredDecision
+    from ray_sim.engine.kinds.measured.speeds import JobSpeeds as JobSpeeds
     from ray_sim.engine.migrations import allocation_changes as allocation_changes
     from ray_sim.engine.migrations import keeping_places as keeping_places
     from ray_sim.engine.placements import VisiblePlacements as VisiblePlacements
     from ray_sim.engine.placer import Placer as Placer
     from ray_sim.engine.policy_context import PolicyContext as PolicyContext
     from ray_sim.engine.states import State as State
+    from ray_sim.engine.states import Stateless as Stateless
     from ray_sim.engine.states import all_within as all_within
+    from ray_sim.engine.states import joined as joined
+    from ray_sim.engine.states import section as section
     from ray_sim.engine.states import sorted_indices as sorted_indices
     from ray_sim.engine.states import within as within
     from ray_sim.engine.view import View as View
@@ -95,6 +103,7 @@ if TYPE_CHECKING:
     from ray_sim.model.statement import Statements as Statements
     from ray_sim.model.streams import Streams as Streams
     from ray_sim.model.welfare_audit import MechanismRecord as MechanismRecord
+    from ray_sim.policy_api.priority import GPU_TYPE as GPU_TYPE
     from ray_sim.policy_api.priority import KNOWING_RULES as KNOWING_RULES
     from ray_sim.policy_api.priority import NO_ROOM as NO_ROOM
     from ray_sim.policy_api.priority import PLACEMENT as PLACEMENT

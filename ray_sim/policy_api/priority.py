@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.job_queue import JobQueue, whole_keys
+from ray_sim.engine.job_queue import ANY, FASTEST, JobQueue, whole_keys
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
 from ray_sim.engine.visible_columns import WHOLE_TRACE
@@ -43,6 +43,17 @@ NO_ROOM = Parameter(
 )
 
 
+GPU_TYPE = Parameter(
+    "type",
+    "choice",
+    FASTEST,
+    "GPU type that a job of truth=measured takes, of those with room. fastest: where it is fastest; any: "
+    "that of the first server",
+    choices=(FASTEST, ANY),
+    source="docs/models/gavel.md#baselines",
+)
+
+
 def backfill(default: bool) -> Parameter:
     """The switch that lets jobs pass one that does not fit."""
     return Parameter(
@@ -68,6 +79,7 @@ class PriorityPolicy(Policy):
         self._placement = placement
         self._backfill = backfill
         self._reject = no_room == "reject"
+        self._gpu_type = FASTEST
 
     @property
     def draws(self) -> bool:
@@ -82,7 +94,11 @@ class PriorityPolicy(Policy):
         """An empty queue."""
         self._keys = self._whole_keys(world)
         self._service: JobQueue = world.service(
-            self._placement, backfill=self._backfill, reject=self._reject, streams=streams
+            self._placement,
+            backfill=self._backfill,
+            reject=self._reject,
+            streams=streams,
+            gpu_type=self._gpu_type,
         )
 
     def decide(self, view: View) -> Decision:

@@ -76,7 +76,8 @@ def test_enrich_lists_its_profiles_and_names_a_wrong_one(
         "pd_ors",
         "pd_ors_mix",
     )
-    assert names == ["common", *training, "announced", "announced_history", "common_announced"]
+    announced = ("announced", "announced_history", "common_announced")
+    assert names == ["common", *training, *announced, "gavel_physical", "gavel_simulation"]
     assert "Did you mean 'pd_ors'" in complaint(capsys, *ENRICH, "--profile", "pdors")
     Path("own.yaml").write_text("name: own\ncolumns: {sample_s: -1}\n")
     assert "columns.sample_s: must be a number from" in complaint(capsys, *ENRICH, "--profile", "own.yaml")

@@ -26,6 +26,7 @@ from ray_sim.policies.task_placement.least_interference import BUNDLED
 from ray_sim.policy_api import Decision, ElasticPolicy, ElasticView
 from workloads.store import write_workload
 from workloads.synthetic.synth import synth
+from workloads.training.speed_tables import bundled_speeds
 
 WEEK = {"workload": "week.parquet", "cluster": "small.yaml"}
 
@@ -103,6 +104,17 @@ def test_the_content_of_a_profile_is_in_the_hash_and_its_place_is_not(
     assert enriched("mine.yaml") != enriched(name) != enriched(other)
     with pytest.raises(UnknownNameError, match=f"Did you mean '{name}'"):
         enriched(name.replace("_", "").replace("nn", "n"))
+
+
+def test_the_speeds_of_an_enrichment_are_in_the_hash_and_their_file_is_not(at_desk: Path) -> None:
+    def enriched(profile: str) -> str:
+        return _hash(workload={"path": "week.parquet", "enrich": profile})
+
+    bundled = bundled_speeds()["gavel_simulation"].read_text()
+    Path("mine.csv").write_text(bundled)
+    assert enriched("mine.csv") == enriched("gavel_simulation") != enriched("gavel_physical")
+    Path("mine.csv").write_text(bundled.replace("A3C", "A3D"))
+    assert enriched("mine.csv") != enriched("gavel_simulation")
 
 
 def test_statements_of_feasible_jobs_only_are_refused(at_desk: Path) -> None:

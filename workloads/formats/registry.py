@@ -22,7 +22,7 @@ import polars as pl
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
 from ray_sim.user_code import load, users_code
 from workloads.files import text_bytes
-from workloads.formats import pods
+from workloads.formats import gavel, pods
 from workloads.formats.google import trace2011, trace2019
 from workloads.formats.philly import csv as philly_csv
 from workloads.formats.philly import log as philly_log
@@ -106,7 +106,7 @@ FORMATS: dict[str, TraceFormat] = {
     each.name: each
     for each in (
         *(replace(table.FORMAT, name=name) for name in TABLES),
-        *(found.FORMAT for found in (trace2011, trace2019, pods, philly_log, philly_csv)),
+        *(found.FORMAT for found in (trace2011, trace2019, pods, philly_log, philly_csv, gavel)),
         replace(pods.FORMAT, name="alibaba-gpu-2023"),
     )
 }

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import polars as pl
 
 from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.measured_speeds import SpeedTable
 from workloads.announcements.announce import FILLED, AnnouncementReport, announce, announced_provenance
 from workloads.announcements.profile import AnnouncementDraws
 from workloads.files import require_other_file, require_replaceable
@@ -19,12 +20,14 @@ from workloads.provenance import SourceFile
 from workloads.sources import name_of
 from workloads.store import has_provenance, read_frame, read_provenance, write_workload
 from workloads.training.enrich import EnrichReport, Feasibility, enrich, enriched_provenance, filled_columns
+from workloads.training.measured import FILLED as MEASURED
+from workloads.training.measured import MeasuredReport, draw_models, measured_provenance
 from workloads.training.profile import TrainingDraws
 
-Draws: TypeAlias = TrainingDraws | AnnouncementDraws
-"""A profile that has been read: of training, or of statements."""
+Draws: TypeAlias = TrainingDraws | AnnouncementDraws | SpeedTable
+"""A profile that has been read: of training, of statements, or of measured speeds."""
 
-LayerReport: TypeAlias = EnrichReport | AnnouncementReport
+LayerReport: TypeAlias = EnrichReport | AnnouncementReport | MeasuredReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,14 @@ class EnrichmentLayer:
 
     draws: Draws
     feasibility: Feasibility = field(default_factory=Feasibility)
-    """For training profiles only; an announcement leaves no job out."""
+    """An announcement leaves no job out; a table of speeds those of an unmeasured number of GPUs."""
 
     @property
     def filled(self) -> tuple[str, ...]:
         """Columns that the layer fills."""
-        return tuple(filled_columns(self.draws)) if isinstance(self.draws, TrainingDraws) else FILLED
+        if isinstance(self.draws, TrainingDraws):
+            return tuple(filled_columns(self.draws))
+        return MEASURED if isinstance(self.draws, SpeedTable) else FILLED
 
 
 def check_layers(layers: Sequence[EnrichmentLayer]) -> None:
@@ -54,9 +59,11 @@ def check_layers(layers: Sequence[EnrichmentLayer]) -> None:
 def fill(
     frame: pl.DataFrame, layer: EnrichmentLayer, seed: int, progress: Progress = silent
 ) -> tuple[pl.DataFrame, LayerReport]:
-    """Draw the columns of one layer; see `enrich` and `announce`, also for errors."""
+    """Draw the columns of one layer; see `enrich`, `announce` and `draw_models`, also for errors."""
     if isinstance(layer.draws, AnnouncementDraws):
         return announce(frame, layer.draws, seed, progress)
+    if isinstance(layer.draws, SpeedTable):
+        return draw_models(frame, layer.draws, seed, only=layer.feasibility.only)
     return enrich(frame, layer.draws, seed, layer.feasibility, progress)
 
 
@@ -93,6 +100,9 @@ def fill_file(
         if isinstance(report, AnnouncementReport):
             assert isinstance(layer.draws, AnnouncementDraws)
             made = announced_provenance(layer.draws, seed, report, origin, made)
+        elif isinstance(report, MeasuredReport):
+            assert isinstance(layer.draws, SpeedTable)
+            made = measured_provenance(layer.draws, seed, report, origin, made)
         else:
             assert isinstance(layer.draws, TrainingDraws)
             made = enriched_provenance(layer.draws, layer.feasibility, seed, report, origin, made)

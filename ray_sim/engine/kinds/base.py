@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from ray_sim.model.streams import Streams
 
 
-SERVER_FACTS = ("interference", "links", "delays", "fragmentation_target")
+SERVER_FACTS = ("interference", "links", "delays", "speeds", "fragmentation_target")
 """Facts of a `Cluster` that have an effect on jobs of some kinds only."""
+
+FACT_OF_PARAMETER = {"pair_speeds": "speeds"}
+"""Fact of servers to which a world parameter of another name belongs."""
 
 
 GANGS = "gangs"

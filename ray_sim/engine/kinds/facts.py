@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from ray_sim.model.result import UtilityCertificate
 
 
+NEVER_FITS = "never_fits"
+"""Reason of jobs that are rejected because not even the empty servers hold them."""
+
+
 class KindLabel(Protocol):
     """Names of a kind of job, for messages, and the limits of its jobs; see `JobKind`."""
 
@@ -98,6 +102,8 @@ class KindFacts:
     """Quanta in a unit of each resource, in the order of the arrays' axis."""
     partial: ClassVar[bool] = False
     """Whether a job may hold any tasks; else its whole gang or nothing."""
+    least_tasks: ClassVar[int] = 1
+    """Fewest tasks in a row of a placement."""
 
     @property
     def compiled(self) -> bool:
@@ -140,6 +146,10 @@ class KindFacts:
     def work(self, table: JobTable) -> IntArray | FloatArray:
         """(J,) work of each job: microseconds at speed 1, or samples."""
         return table.work_us
+
+    def why_never(self, jobs: IntArray) -> list[str]:
+        """Why each of these jobs, (n,), can never run: a reason of rejections."""
+        return [NEVER_FITS] * len(jobs)
 
     @abstractmethod
     def columns(self) -> KindColumns:

@@ -17,6 +17,7 @@ from ray_sim.certificates.utility import LONGEST_US, HopefulJobs, UtilityLimits
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.world_arrays import FITS
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.solvers.gpu_prices import gpu_prices
 from ray_sim.solvers.jct_bound import jct_bounds
 from ray_sim.solvers.jct_families import best_division
 
@@ -128,12 +129,57 @@ LeastUseOn = Callable[[IntArray, BoolArray], LeastUse | None]
 """Least use of jobs, (n,), on servers from which they may take each resource, (R, S); None if unknown."""
 
 
-def family_limits(world: World, jobs: IntArray, least_use: LeastUseOn, cells: int | None) -> JctLimits | None:
+class TypeSpeeds(NamedTuple):
+    """Speeds of n jobs on T types of GPUs, for priced GPUs: docs/certificates.md#priced-gpus."""
+
+    of_server: IntArray
+    """(S,) type of each server; -1 for none."""
+    speed: FloatArray
+    """(n, T) largest share of its work that a job does in a microsecond on a type; 0 where it cannot run."""
+    gpus: FloatArray
+    """(n,) quanta of GPU that each job holds."""
+
+    def prices(self, world: World, jobs: IntArray, may: BoolArray) -> FloatArray:
+        """(T,) prices for jobs of a family, by position; see `gpu_prices`."""
+        number = self.number(world, may)
+        gpus = self.gpus[jobs]
+        fits = (self.speed[jobs] > 0) & (gpus[:, None] <= number)
+        counted = fits.any(axis=1) & (gpus > 0)
+        if not counted.any():
+            return np.ones(len(number))
+        return gpu_prices(np.where(fits, self.speed[jobs], 0.0)[counted], gpus[counted], number)
+
+    def number(self, world: World, may: BoolArray) -> FloatArray:
+        """(T,) quanta of GPU of each type: the most that the servers of ``may``, (R, S), offer."""
+        gpu, types = world.cluster.resources.index("gpu"), self.speed.shape[1]
+        return np.array([most_capacity(world, may & (self.of_server == t))[gpu] for t in range(types)])
+
+    def least_paid(self, jobs: IntArray, prices: FloatArray) -> FloatArray:
+        """(n,) least price x quanta x microseconds that jobs, by position, pay for all their work."""
+        speed = self.speed[jobs]
+        paid = np.full(speed.shape, np.inf)
+        np.divide(prices * self.gpus[jobs][:, None], speed, out=paid, where=speed > 0)
+        least: FloatArray = paid.min(axis=1, initial=np.inf)
+        return np.where(np.isfinite(least), least, 0.0)
+
+
+PRICED_GPUS = "priced GPUs"
+"""Name of the resource of `TypeSpeeds` in certificates."""
+
+
+def family_limits(
+    world: World,
+    jobs: IntArray,
+    least_use: LeastUseOn,
+    cells: int | None,
+    speeds: TypeSpeeds | None = None,
+) -> JctLimits | None:
     """Limits of the mean JCT of jobs that complete, by the families that bound it best; None without limits.
 
     Parameters
     ----------
     cells : see `JctLimits`
+    speeds : of the same jobs, where GPUs differ in speed
     """
     groups = families_by_pool(world, jobs)
     use = _use_of_all(world, jobs, [group for of_part in groups for group in of_part], least_use)
@@ -141,11 +187,13 @@ def family_limits(world: World, jobs: IntArray, least_use: LeastUseOn, cells: in
         return None
     times = LeastTimes(world.table.submit_us[jobs], use.shortest_us, use.shortest_us, use.resource_time)
     best = [_best_families(world, times, of_part) for of_part in groups]
-    limits = _limits(world, times, groups, best, cells)
+    limits = _limits(world, times, groups, best, cells, speeds)
     if cells is None or all(len(each) == 1 for each in best):
         return limits
     whole = [[_merged(of_part)] for of_part in groups]  # B4 may know more of it
-    return max(limits, _limits(world, times, groups, whole, cells), key=lambda each: each.bounds().bound)
+    return max(
+        limits, _limits(world, times, groups, whole, cells, speeds), key=lambda each: each.bounds().bound
+    )
 
 
 def _use_of_all(
@@ -200,34 +248,56 @@ def _limits(
     groups: Sequence[Sequence[Family]],
     divided: Sequence[Sequence[Family]],
     cells: int | None,
+    speeds: TypeSpeeds | None,
 ) -> JctLimits:
     families = [family for of_part in divided for family in of_part]
     number = np.zeros(len(times.release), dtype=np.int64)
+    paid = np.zeros((len(times.release), 0 if speeds is None else 1))
+    offers = []
     for i, family in enumerate(families):
         number[family.jobs] = i
+        offers.append(_Offer(world))
+        if speeds is not None:
+            prices = speeds.prices(world, family.jobs, family.may)
+            paid[family.jobs, 0] = speeds.least_paid(family.jobs, prices) * _SURELY
+            offers[i] = _Offer(world, (speeds, prices))
     names = partition_names(world)
     return JctLimits(
-        times,
-        np.array([most_capacity(world, family.may) for family in families]),
+        times._replace(area=np.hstack([times.area, paid])),
+        np.array([offer.of(family.may) for offer, family in zip(offers, families, strict=True)]),
         number,
-        resources=tuple(world.facts.resources),
+        resources=(*world.facts.resources, PRICED_GPUS),
         partitions=None if names is None else tuple(names[family.partition] for family in families),
         types=tuple(_types(world, family) for family in families),
-        nested=tuple(_nested(world, i, family, groups) for i, family in enumerate(families)),
+        nested=tuple(_nested(offer, family, groups) for offer, family in zip(offers, families, strict=True)),
         cells=cells,
     )
 
 
-def _nested(
-    world: World, number: int, family: Family, groups: Sequence[Sequence[Family]]
-) -> tuple[NestedJobs, ...]:
+class _Offer(NamedTuple):
+    """What servers offer: quanta of each resource and, with prices of GPU types, priced GPUs."""
+
+    world: World
+    priced: tuple[TypeSpeeds, FloatArray] | None = None
+    """With the (T,) prices."""
+
+    def of(self, may: BoolArray) -> FloatArray:
+        """(R,) or (R + 1,) the most of it on servers of ``may``, (R, S)."""
+        most = most_capacity(self.world, may)
+        if self.priced is None:
+            return most
+        speeds, prices = self.priced
+        return np.append(most, prices @ speeds.number(self.world, may))
+
+
+def _nested(offer: _Offer, family: Family, groups: Sequence[Sequence[Family]]) -> tuple[NestedJobs, ...]:
     """Jobs within a family that may use a part of its servers only, for each such part that is a pool."""
     within = [group for group in groups[family.partition] if np.isin(group.jobs, family.jobs).all()]
     parts = {group.may.tobytes(): group.may for group in within if (group.may != family.may).any()}
     found = []
     for may in parts.values():
         mine = [group.jobs for group in within if (group.may <= may).all()]
-        found.append(NestedJobs(np.sort(np.concatenate(mine)), most_capacity(world, may)))
+        found.append(NestedJobs(np.sort(np.concatenate(mine)), offer.of(may)))
     return tuple(found)
 
 

@@ -10,6 +10,7 @@ from ray_sim.engine.kinds.base import JobKind
 from ray_sim.engine.kinds.chunked.jobs import ChunkedJobs
 from ray_sim.engine.kinds.elastic.jobs import ElasticJobs
 from ray_sim.engine.kinds.elastic.rules import PdOrsRule, PlacementRule
+from ray_sim.engine.kinds.measured.jobs import MeasuredJobs
 from ray_sim.engine.kinds.rigid.jobs import RigidJobs
 from ray_sim.engine.visible_columns import COLUMNS, OBSERVATIONS, WHOLE_TRACE
 from ray_sim.model.errors import InvalidScenarioError
@@ -23,6 +24,7 @@ JOB_KINDS: tuple[JobKind, ...] = (
     ElasticJobs(PdOrsRule()),
     ChunkedJobs(),
     AnnouncedJobs(),
+    MeasuredJobs(),
 )
 
 
@@ -47,7 +49,7 @@ def refuse_policy(kind: JobKind, policy: Policy, name: str) -> None:
     if policy.schedules in kind.accepts:
         return
     fitting = kinds_for(policy.schedules)
-    jobs = " and ".join(dict.fromkeys(each.jobs for each in fitting)) or policy.schedules
+    jobs = ", ".join(dict.fromkeys(each.jobs for each in fitting)) or policy.schedules
     truths = " or ".join(each.truth for each in fitting)
     advice = f"set -w truth={truths}, or " if fitting else ""
     raise InvalidScenarioError(

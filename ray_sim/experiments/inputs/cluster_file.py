@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +13,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 import cluster_specs
 from ray_sim.engine.limits import SPEEDS
-from ray_sim.experiments.inputs.server_changes import read_availability, refusal
+from ray_sim.experiments.inputs.server_changes import read_availability
 from ray_sim.experiments.inputs.team_entries import (
     ClassEntry,
     TeamEntry,
@@ -27,7 +25,7 @@ from ray_sim.experiments.inputs.team_entries import (
 from ray_sim.model.cluster import Cluster, ServerKind, memory_mib, slots_per_gpu
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError
 from ray_sim.model.units import IntArray, capacity_quanta
-from workloads.documents import Entry, dotted_problems, parse_yaml, read_text
+from workloads.documents import Entry, csv_rows, dotted_problems, parse_yaml, read_text, refusal
 from workloads.sources import Source, beside, check_url, is_url, name_of, unsent
 
 SOLE = "servers"
@@ -43,9 +41,6 @@ MAX_AMOUNT = 1e9
 
 MAX_SLOTS = 2**20
 """Largest number of workers or parameter servers on one server."""
-
-MAX_PROBLEMS = 100
-"""Number of problems of one file that an error prints; it counts the rest."""
 
 FIELD_OF_RESOURCE = {
     "gpu": "gpus",
@@ -241,7 +236,7 @@ def _load_yaml(path: Source, counts: Mapping[str, int]) -> Cluster:
 def _load_csv(path: Source, counts: Mapping[str, int]) -> Cluster:
     problems: list[str] = []
     groups = []
-    for where, cells in csv_rows(path, _CsvServers, ("name", "gpus"), problems):
+    for where, cells in csv_rows(path, _CsvServers, ("name", "gpus"), problems, InvalidClusterError):
         try:
             servers = _CsvServers.model_validate_strings(cells)
         except ValidationError as failure:
@@ -249,37 +244,6 @@ def _load_csv(path: Source, counts: Mapping[str, int]) -> Cluster:
         else:
             groups.append(_Group(where, servers, servers.speed))
     return _build(name_of(path).stem, groups, problems, path, counts)
-
-
-def csv_rows(
-    path: Source, entry: type[Entry], needed: Sequence[str], problems: list[str]
-) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield each line's place and filled cells by column; lines of the wrong length go to `problems`."""
-    reader = csv.reader(io.StringIO(read_text(path, InvalidClusterError), newline=""), strict=True)
-    try:
-        header = [cell.strip() for cell in next(reader)]
-        _check_header(header, list(entry.model_fields), needed, path)
-        for cells in reader:
-            where = f"line {reader.line_num}, "
-            if len(cells) == len(header):
-                filled = ((column, cell.strip()) for column, cell in zip(header, cells, strict=True))
-                yield where, {column: cell for column, cell in filled if cell}
-            elif cells:
-                problems.append(f"line {reader.line_num}: has {len(cells)} cells, the header {len(header)}")
-    except csv.Error as failure:
-        raise InvalidClusterError(f"{path}: line {reader.line_num}: is not valid CSV: {failure}") from failure
-
-
-def _check_header(header: Sequence[str], known: Sequence[str], needed: Sequence[str], path: Source) -> None:
-    problems = [
-        f"line 1: unknown column '{column}'; known: {', '.join(known)}"
-        for column in header
-        if column not in known
-    ]
-    problems += [f"line 1: column '{column}' appears twice" for column in known if header.count(column) > 1]
-    problems += [f"line 1: column '{column}' is missing" for column in needed if column not in header]
-    if problems:
-        raise refusal(problems, path, MAX_PROBLEMS)
 
 
 def _build(
@@ -291,7 +255,7 @@ def _build(
     resources = _declared_resources(groups)
     problems = [*problems, *_gaps(groups, resources), *_slot_problems(groups), *_name_problems(groups)]
     if problems:
-        raise refusal(problems, path, MAX_PROBLEMS)
+        raise refusal(problems, path, InvalidClusterError)
     counts = np.array([group.servers.count for group in groups], dtype=np.int64)
     capacity = np.stack(
         [capacity_quanta([_declared(g, r) or 0.0 for g in groups], r) for r in resources], axis=1

@@ -1,9 +1,10 @@
-"""Reader of profiles for enrichment of any kind: training, announcements, or several of them as layers."""
+"""Reader of profiles for enrichment of any kind: training, announcements, speeds, or several as layers."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -23,6 +24,7 @@ from workloads.layers.fill import Draws, EnrichmentLayer, check_layers
 from workloads.sources import Source
 from workloads.training.enrich import Feasibility
 from workloads.training.profile import TrainingDraws
+from workloads.training.speed_tables import bundled_speeds, load_speeds, names_speed_table
 
 ANNOUNCEMENT_PROFILES = ProfileFiles("announcement profile", workloads.__path__, "announcements/profiles")
 
@@ -67,13 +69,20 @@ def load_profiles(refs: Sequence[Source], feasibility: Feasibility = _ANY) -> tu
     """Read profiles as layers, in order; a layered profile stands for those that it names."""
     draws = [_load(each) for ref in refs for each in _profiles_of(ref)]
     layers = tuple(
-        EnrichmentLayer(each, feasibility) if isinstance(each, TrainingDraws) else EnrichmentLayer(each)
+        EnrichmentLayer(each) if isinstance(each, AnnouncementDraws) else EnrichmentLayer(each, feasibility)
         for each in draws
     )
-    if feasibility != _ANY and not any(isinstance(each, TrainingDraws) for each in draws):
+    named = ", ".join(map(str, refs))
+    if feasibility != _ANY and all(isinstance(each, AnnouncementDraws) for each in draws):
         raise InvalidScenarioError(
-            f"profile {', '.join(map(str, refs))} announces every job; leave out `feasible_only`, "
+            f"profile {named} announces every job; leave out `feasible_only`, "
             "`horizon_s` and `truth` (--feasible-only, --cluster, --horizon, --truth)"
+        )
+    judged = feasibility not in (_ANY, Feasibility(only=True))
+    if judged and not any(isinstance(each, TrainingDraws) for each in draws):
+        raise InvalidScenarioError(
+            f"profile {named} tells jobs apart by their GPUs only; leave out `horizon_s` and `truth` "
+            "(--cluster, --horizon, --truth)"
         )
     check_layers(layers)
     return layers
@@ -110,6 +119,8 @@ def _profiles_of(ref: Source) -> list[str]:
 
 
 def _load(ref: str) -> Draws:
+    if names_speed_table(ref):
+        return replace(load_speeds(ref), pairs=())  # nothing is drawn from them, so the digest is without
     if names_announcement_profile(ref):
         return load_announcement_draws(ref)
     if not names_training_profile(ref):
@@ -117,6 +128,7 @@ def _load(ref: str) -> Draws:
             *TRAINING_PROFILES.bundled(),
             *ANNOUNCEMENT_PROFILES.bundled(),
             *LAYERED_PROFILES.bundled(),
+            *bundled_speeds(),
         ]
-        raise UnknownNameError("training or announcement profile", ref, known)
+        raise UnknownNameError("profile", ref, known)
     return load_training_draws(ref)

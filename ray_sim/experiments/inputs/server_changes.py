@@ -13,11 +13,11 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from ray_sim.model.cluster import Availability, Cluster, LinkChanges
-from ray_sim.model.errors import InvalidClusterError, InvalidScenarioError, problems_text
+from ray_sim.model.errors import InvalidClusterError, InvalidScenarioError
 from ray_sim.model.streams import Streams
 from ray_sim.model.text import number_of
 from ray_sim.model.units import MAX_TIME_S, US_PER_S, BoolArray, IntArray, seconds_to_us
-from workloads.documents import read_text
+from workloads.documents import read_text, refusal
 from workloads.files import is_signed, replacing, signed
 from workloads.sources import Source
 
@@ -28,15 +28,6 @@ _MOST_PROBLEMS = 20
 """Number of problems of one file that an error prints; it counts the rest."""
 
 _Value = TypeVar("_Value")
-
-
-def refusal(problems: Sequence[str], path: Source, most: int) -> InvalidClusterError:
-    """Error that prints ``most`` problems of a file, and counts the rest."""
-    lines = problems_text(str(path), problems).splitlines()
-    hidden = len(problems) - most
-    if hidden > 0:
-        lines[1 + most :] = [f"  and {hidden} more"]
-    return InvalidClusterError("\n".join(lines))
 
 
 def read_changes(
@@ -199,7 +190,7 @@ def read_availability(path: Source, cluster: Cluster) -> Availability:
             problems.append(f"line {line}: server '{cluster.server_names[server]}' is {state} then")
         there[server] = up
     if problems:
-        raise refusal(problems, path, _MOST_PROBLEMS)
+        raise refusal(problems, path, InvalidClusterError, _MOST_PROBLEMS)
     return Availability(
         time_us=np.array([time_us for _, time_us, _, _ in rows], dtype=np.int64),
         server=np.array([server for _, _, server, _ in rows], dtype=np.int64),
@@ -258,7 +249,7 @@ def read_links(path: Source, cluster: Cluster) -> LinkChanges:
     problems: list[str] = []
     rows = read_changes(path, cluster, "bandwidth", _share, problems)
     if problems:
-        raise refusal(problems, path, _MOST_PROBLEMS)
+        raise refusal(problems, path, InvalidClusterError, _MOST_PROBLEMS)
     return LinkChanges(
         time_us=np.array([time_us for _, time_us, _, _ in rows], dtype=np.int64),
         server=np.array([server for _, _, server, _ in rows], dtype=np.int64),

@@ -11,17 +11,17 @@ from pydantic import Field, ValidationError
 
 from ray_sim.engine.kinds.rigid.jobs import FRAGMENTATION_TARGET
 from ray_sim.engine.world_parameters import WORLD_PARAMETERS
-from ray_sim.experiments.inputs.cluster_file import MAX_PROBLEMS, csv_rows
 from ray_sim.experiments.inputs.interference_file import load_interference
-from ray_sim.experiments.inputs.server_changes import read_availability, read_links, refusal
+from ray_sim.experiments.inputs.server_changes import read_availability, read_links
 from ray_sim.kernels.core.devices import DEVICE
 from ray_sim.kernels.core.fragmentation import TypicalTask
 from ray_sim.model.cluster import ChunkDelay, Cluster
-from ray_sim.model.errors import InvalidClusterError
+from ray_sim.model.errors import InvalidClusterError, InvalidScenarioError
 from ray_sim.model.parameters import MAX_FACTOR, Parameter
 from ray_sim.model.units import MAX_TIME_S
-from workloads.documents import Entry, dotted_problems
+from workloads.documents import Entry, csv_rows, dotted_problems, refusal
 from workloads.sources import Source, is_url
+from workloads.training.speed_tables import GAVEL, load_speeds
 
 _Value = TypeVar("_Value")
 
@@ -34,6 +34,8 @@ class ServerFiles(NamedTuple):
     links: str | None = None
     delays: str | None = None
     fragmentation_target: str | None = None
+    speeds: str | None = None
+    pair_speeds: str | None = None
 
 
 FILES = (
@@ -67,6 +69,22 @@ FILES = (
         "CSV file of delays of chunks by pair: model (of the job), server_class, upload_s, processing_factor",
         source="docs/models/a_online.md#our-choices, C9",
     ),
+    Parameter(
+        "speeds",
+        "text",
+        None,
+        "measured speeds of jobs under truth=measured: gavel_simulation, gavel_physical, or a CSV file of "
+        "model, batch, gpus, gpu_type, consolidated, steps_per_s; none = gavel_simulation",
+        source="docs/workloads.md#measured-speeds; Narayanan et al., OSDI 2020",
+    ),
+    Parameter(
+        "pair_speeds",
+        "text",
+        None,
+        "CSV file, besides that of speeds, of jobs that share a GPU: gpu_type, model_a, batch_a, model_b, "
+        "batch_b, steps_per_s_a, steps_per_s_b",
+        source="docs/workloads.md#measured-speeds",
+    ),
     replace(
         FRAGMENTATION_TARGET.parameter,
         kind="text",
@@ -83,11 +101,18 @@ WORLD = (*(each for each in WORLD_PARAMETERS if each.name not in ServerFiles._fi
 
 
 def split_world(world: Mapping[str, _Value]) -> tuple[dict[str, _Value], ServerFiles]:
-    """Split world parameters into the engine's and the files that it names."""
+    """Split world parameters into the engine's and the files that it names.
+
+    Measured speeds have a default, which is a file too.
+    """
     words = FRAGMENTATION_TARGET.parameter.choices
     of_engine = {"fragmentation_target"} if world.get("fragmentation_target") in words else set()
     rest = {name: value for name, value in world.items() if name not in {*ServerFiles._fields} - of_engine}
-    named = {name: None if name in of_engine else world.get(name) for name in ServerFiles._fields}
+    named: dict[str, object] = {
+        name: None if name in of_engine else world.get(name) for name in ServerFiles._fields
+    }
+    if world.get("truth") == "measured" and named["speeds"] is None:
+        named["speeds"] = GAVEL
     return rest, ServerFiles(**{name: None if path is None else str(path) for name, path in named.items()})
 
 
@@ -101,6 +126,10 @@ def with_server_files(cluster: Cluster, files: ServerFiles) -> Cluster:
         cluster = replace(cluster, links=read_links(files.links, cluster))
     if files.delays is not None:
         cluster = replace(cluster, delays=read_delays(files.delays))
+    if files.speeds is not None:
+        cluster = replace(cluster, speeds=load_speeds(files.speeds, files.pair_speeds))
+    elif files.pair_speeds is not None:
+        raise InvalidScenarioError("pair_speeds: goes with speeds of single jobs; set speeds=FILE too")
     if files.fragmentation_target is not None:
         cluster = replace(
             cluster, fragmentation_target=read_typical_tasks(files.fragmentation_target, cluster)
@@ -122,7 +151,7 @@ def read_delays(path: Source) -> tuple[ChunkDelay, ...]:
     """
     found: dict[tuple[str, str], ChunkDelay] = {}
     problems: list[str] = []
-    for where, cells in csv_rows(path, _Line, ("model", "server_class"), problems):
+    for where, cells in csv_rows(path, _Line, ("model", "server_class"), problems, InvalidClusterError):
         try:
             delay = ChunkDelay(**_Line.model_validate_strings(cells).model_dump())
         except ValidationError as failure:
@@ -132,7 +161,7 @@ def read_delays(path: Source) -> tuple[ChunkDelay, ...]:
             problems.append(f"{where}the pair '{delay.model}', '{delay.server_class}' has a line already")
         found[delay[:2]] = delay
     if problems:
-        raise refusal(problems, path, MAX_PROBLEMS)
+        raise refusal(problems, path, InvalidClusterError)
     return tuple(found[pair] for pair in sorted(found))
 
 
@@ -156,7 +185,9 @@ def read_typical_tasks(path: Source, cluster: Cluster) -> tuple[TypicalTask, ...
     types = sorted({kind for kind in cluster.gpu_type if kind})
     found: dict[tuple[int, int, int, str], TypicalTask] = {}
     problems: list[str] = []
-    for where, cells in csv_rows(path, _Typical, ("cpu_milli", "gpu_milli", "num_gpu", "share"), problems):
+    for where, cells in csv_rows(
+        path, _Typical, ("cpu_milli", "gpu_milli", "num_gpu", "share"), problems, InvalidClusterError
+    ):
         try:
             task = TypicalTask(*_Typical.model_validate_strings(cells).model_dump().values())
         except ValidationError as failure:
@@ -178,5 +209,5 @@ def read_typical_tasks(path: Source, cluster: Cluster) -> tuple[TypicalTask, ...
     if (total := sum(task.share for task in found.values())) > 1 + 1e-6:
         problems.append(f"shares sum to {total:g}; expected at most 1")
     if problems:
-        raise refusal(problems, path, MAX_PROBLEMS)
+        raise refusal(problems, path, InvalidClusterError)
     return tuple(found.values())

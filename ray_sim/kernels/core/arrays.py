@@ -98,6 +98,11 @@ class WorldArrays(NamedTuple):
     """(C,) whether the gang fits on one empty server of its pool."""
     class_size_ptr: I64
     """(C + 1,) prefix sums of the number of jobs per class: start of the heap of a class."""
+    class_types: I64 | None = None
+    """(C, T) pool of each GPU type on which jobs of the class run, in the order in which they are tried, then
+    -1: a gang holds GPUs of one type. None where it may hold any."""
+    class_fits: I64 | None = None
+    """(C, T) whether a gang there fits on one empty server (1), must be on one (2), or neither (0)."""
 
 
 class Outages(NamedTuple):

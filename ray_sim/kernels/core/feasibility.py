@@ -96,7 +96,13 @@ def _take_devices(
 
 @kernel
 def check_changes(
-    books: Books, changes: Changes, evicted: I64, elastic: bool, free: I64, device: I64 | None
+    books: Books,
+    changes: Changes,
+    evicted: I64,
+    elastic: bool,
+    least: int,
+    free: I64,
+    device: I64 | None,
 ) -> tuple[int, int, int]:
     """Return the first fault of the changes as (fault, job, server), or (OK, -1, -1).
 
@@ -106,6 +112,7 @@ def check_changes(
 
     Parameters
     ----------
+    least : fewest tasks of a row
     free : (S, R + D) work space; if there is no fault, set to the quanta left free
     device : (1, D) work space: milli-GPU that a row takes of each device; None where tasks share none
     """
@@ -139,7 +146,7 @@ def check_changes(
                 return BAD_ROLE, job, server
             if not in_pool(arrays, arrays.class_pool[arrays.job_class[job], role], server):
                 return WRONG_TYPE, job, server
-            if count < 1 or count > MOST_TASKS or (not elastic and count > arrays.gang[job, role]):
+            if count < least or count > MOST_TASKS or (not elastic and count > arrays.gang[job, role]):
                 return BAD_COUNT, job, server
             if k > changes.ptr[i]:
                 before, role_before = changes.server[k - 1], changes.role[k - 1]

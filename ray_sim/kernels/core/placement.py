@@ -382,24 +382,64 @@ def place(rule: int, arrays: WorldArrays, job: int, free: I64, there: Bool, out:
 
     Rows are in server and role order. O(S) for a gang that stays on one server, O(S x tasks) at most.
     """
-    return _place(rule, arrays, job, free, there, out, out.scores)
+    return _place(rule, arrays, job, free, there, out, out.scores, arrays.class_types, arrays.class_fits)
 
 
 @kernel
 def _place(
-    rule: int, arrays: WorldArrays, job: int, free: I64, there: Bool, out: Scratch, scores: Scores | None
+    rule: int,
+    arrays: WorldArrays,
+    job: int,
+    free: I64,
+    there: Bool,
+    out: Scratch,
+    scores: Scores | None,
+    types: I64 | None,
+    fits: I64 | None,
 ) -> int:
     """`place`; an argument that is None leaves its branches out of the compiled code."""
     if arrays.gang.shape[1] > 1:
         return _place_roles(rule, arrays, job, free, there, out, scores)
     c, tasks = arrays.job_class[job], arrays.gang[job, WORKER]
     single, q, demand = arrays.class_single[c], arrays.class_pool[c, WORKER], arrays.demand[job, WORKER]
+    if types is not None and fits is not None:
+        return _place_by_type(rule, arrays, types, fits, job, free, there, out, scores)
     if scores is not None:
         if rule > LOAD_BALANCE:
             return place_by_score(rule, arrays, q, job, WORKER, tasks, free, there, out, scores)
         if free.shape[1] > len(demand):
             return _place_on_devices(rule, arrays, q, tasks, demand, single, free, there, out, scores)
     return _place_tasks(rule, arrays, q, tasks, demand, single, arrays.capacity, free, there, out)
+
+
+@outlined
+def _place_by_type(
+    rule: int,
+    arrays: WorldArrays,
+    types: I64,
+    fits: I64,
+    job: int,
+    free: I64,
+    there: Bool,
+    out: Scratch,
+    scores: Scores | None,
+) -> int:
+    """Place a gang on GPUs of the first type with room; ``types`` and ``fits`` are those of `WorldArrays`."""
+    c, tasks, demand = arrays.job_class[job], arrays.gang[job, WORKER], arrays.demand[job, WORKER]
+    for k in range(types.shape[1]):
+        q = types[c, k]
+        if q < 0:
+            break
+        of_type = FIRST_FIT if fits[c, k] == 2 and rule != CONSOLIDATE else rule
+        if scores is not None and of_type > LOAD_BALANCE:
+            n = place_by_score(rule, arrays, q, job, WORKER, tasks, free, there, out, scores)
+        else:
+            n = _place_tasks(
+                of_type, arrays, q, tasks, demand, fits[c, k] > 0, arrays.capacity, free, there, out
+            )
+        if n > 0:
+            return n
+    return 0
 
 
 @outlined

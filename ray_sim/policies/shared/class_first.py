@@ -9,7 +9,7 @@ import numpy as np
 
 from ray_sim.model.teams import classes_of
 from ray_sim.model.units import IntArray
-from ray_sim.policy_api import Parameter, PolicyContext, PriorityPolicy
+from ray_sim.policy_api import FASTEST, GPU_TYPE, Parameter, PolicyContext, PriorityPolicy
 
 PRIORITY = Parameter(
     "priority",
@@ -23,7 +23,7 @@ PRIORITY = Parameter(
 class ClassFirst(PriorityPolicy):
     """Jobs start in the order of a fixed key, within their class where `priority` is set."""
 
-    parameters: ClassVar[tuple[Parameter, ...]] = (*PriorityPolicy.parameters, PRIORITY)
+    parameters: ClassVar[tuple[Parameter, ...]] = (*PriorityPolicy.parameters, PRIORITY, GPU_TYPE)
 
     def __init__(
         self,
@@ -31,8 +31,10 @@ class ClassFirst(PriorityPolicy):
         backfill: bool = False,
         no_room: str = "wait",
         priority: bool = False,
+        type: str = FASTEST,  # noqa: A002 (the name that users know)
     ) -> None:
         super().__init__(placement, backfill, no_room)
+        self._gpu_type = type
         self._priority = priority
         if priority:
             self.sees = self.sees | {"priority"}

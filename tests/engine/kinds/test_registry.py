@@ -78,7 +78,7 @@ def test_its_world_parameter_counts_there_and_is_refused_elsewhere() -> None:
 
 def test_policies_for_other_jobs_are_refused_and_its_own_elsewhere() -> None:
     with pytest.raises(
-        InvalidScenarioError, match="policy fifo is for rigid and elastic jobs, but truth=boosted"
+        InvalidScenarioError, match="policy fifo is for rigid, elastic, measured jobs, but truth=boosted"
     ):
         run_world(boosted(TWO_JOBS), create_policy("fifo"))
     with pytest.raises(InvalidScenarioError, match="is for boosted jobs, but truth=rigid has rigid jobs"):

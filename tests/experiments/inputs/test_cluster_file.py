@@ -136,6 +136,9 @@ BUNDLED = {
     "arena-scarce": (8, 64),
     # 4 * 4 + 3 * 6 + 3 * 8 at the edge, 16 * 8 in the cloud.
     "edge-cloud": (26, 58 + 128),
+    "gavel-12-12-12": (36, 36),
+    "gavel-2-2-2": (6, 6),
+    "gavel-4-4-4": (12, 12),
     # 264 servers of 8, 271 of 4, 1 of 3, 3 of 2 and 13 without: 2112 + 1084 + 3 + 6.
     "philly": (552, 3205),
     "philly-week-6vc": (28, 224),

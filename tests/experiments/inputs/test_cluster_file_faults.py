@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ray_sim.experiments.cluster_summary import describe_cluster
-from ray_sim.experiments.inputs.cluster_file import MAX_PROBLEMS
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError
 from tests.cluster_files import load_text, problems, refusal
+from workloads.documents import MAX_PROBLEMS
 
 # --- what is wrong with it
 

@@ -130,3 +130,37 @@ def test_targets_of_jobs_without_placement_rules_are_refused(tmp_path: Path) -> 
     named = replace(TYPED, fragmentation_target=(TypicalTask(1000, 1000, 1, "", 1.0),))
     with pytest.raises(InvalidScenarioError, match="fragmentation_target: has no effect on announced jobs"):
         build_world(table, named, params={"truth": "announced"})
+
+
+SPEEDS = "model,batch,gpus,gpu_type,consolidated,steps_per_s\n"
+
+
+def test_the_content_of_speeds_is_part_of_the_identity_and_their_file_is_not(tmp_path: Path) -> None:
+    def digest(world: dict[str, str]) -> str:
+        return HashedInputs().cluster_sha256("toy", world)
+
+    one, other = tmp_path / "one.csv", tmp_path / "other.csv"
+    pairs = tmp_path / "pairs.csv"
+    one.write_text(f"{SPEEDS}net,8,1,A,1,2\nnet,8,2,A,1,3\n")
+    other.write_text(f"{SPEEDS}net,8,2,A,1,3\nnet,8,1,A,1,2\n")
+    pairs.write_text("gpu_type,model_a,model_b,steps_per_s_a,steps_per_s_b\nA,net,net,1,1\n")
+    same = digest({"speeds": str(one)})
+    assert digest({"speeds": str(other)}) == same
+    digests = [digest({}), same, digest({"speeds": str(one), "pair_speeds": str(pairs)})]
+    assert len({*digests, digest({"speeds": "gavel_physical"})}) == 4
+
+
+def test_measured_jobs_have_gavels_speeds_unless_others_are_named() -> None:
+    assert split_world({"truth": "measured"})[1].speeds == "gavel_simulation"
+    assert split_world({"truth": "measured", "speeds": "gavel_physical"})[1].speeds == "gavel_physical"
+    assert split_world({"truth": "rigid"})[1].speeds is None
+
+
+def test_pairs_go_with_speeds_and_speeds_with_measured_jobs() -> None:
+    with pytest.raises(InvalidScenarioError, match="set speeds=FILE too"):
+        HashedInputs().servers("toy", {"pair_speeds": "pairs.csv"})
+    cluster = HashedInputs().servers("toy", {"speeds": "gavel_simulation"})
+    assert cluster.speeds is not None
+    table = frame_to_table(frame_of([Task(1000, 1, 1000, 1)], 60), cluster.resources)
+    with pytest.raises(InvalidScenarioError, match="speeds: has no effect on rigid jobs"):
+        build_world(table, cluster)

@@ -32,5 +32,5 @@ def test_the_first_fault_of_changes_is_found(
     shop = world_arrays([[4], [2]], [[[1]]] * 3, [[2], [1], [4]])
     run, free = Run.of(shop, [10, 10, 10]), np.empty_like(shop.capacity)
     run.submit(0, 0)
-    assert feasibility.check_changes(run.steps, changes_of(rows), ints([]), False, free, None) == fault
+    assert feasibility.check_changes(run.steps, changes_of(rows), ints([]), False, 1, free, None) == fault
     assert run.books.pool.free.tolist() == [[4], [2]]  # a check changes nothing

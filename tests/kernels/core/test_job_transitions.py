@@ -52,7 +52,7 @@ def test_three_jobs_from_submission_to_their_ends() -> None:
     free = np.empty_like(arrays.capacity)
     for server, fault in ((0, (feasibility.OVER_CAPACITY, 2, 0)), (1, (feasibility.OK, -1, -1))):
         changes = changes_of([(2, [(server, WORKER, 1)])])
-        assert feasibility.check_changes(run.steps, changes, ints([]), False, free, None) == fault
+        assert feasibility.check_changes(run.steps, changes, ints([]), False, 1, free, None) == fault
     assert free.tolist() == [[0], [0]]
     run.place(4, (2, [(1, WORKER, 1)]))
     assert (run.next_event(3), books.used[0]) == (7, 3)

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.decision import NO_JOBS, NO_WAKE, Decision, Wake
-from ray_sim.engine.gpu_time import holdings_of
+from ray_sim.engine.gpu_time import held_gpu_us
 from ray_sim.engine.kinds.elastic.colocation import RunColocation
 from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
 from ray_sim.engine.kinds.elastic.estimate_errors import SPEED, WORK_LEFT, EstimateErrors, check_estimates
@@ -81,10 +81,7 @@ class ElasticOutcome(KindOutcome):
 
     def gpu_us(self, world: World, record: Recorder, held_us: IntArray) -> FloatArray:
         """(J,) GPU-microseconds that each job has held, by the events of its holdings."""
-        spells = holdings_of(world, record, world.end_us(self.now_us))
-        spent_us = spells.gpus * (spells.until_us - spells.from_us)
-        sums: FloatArray = np.bincount(spells.job, spent_us, minlength=len(world.table)).astype(np.float64)
-        return sums
+        return held_gpu_us(world, record, self.now_us)
 
     def _interference_share(self, counted: BoolArray | None) -> float | None:
         """Share of the time of training that interference cost the counted jobs."""

@@ -61,7 +61,7 @@ class RigidFacts(KindFacts):
         judge_capacity(arrays, verdict)
         rule = RigidProgress(arrays.speed)
         resources, cells = quanta_of(cluster), setting.bound_cells
-        return cls(arrays, verdict, _row_bound(arrays), resources, rule, bound_cells=cells)
+        return cls(arrays, verdict, row_bound(arrays), resources, rule, bound_cells=cells)
 
     def columns(self) -> KindColumns:
         """The gang and its demand."""
@@ -78,7 +78,7 @@ def gang_columns(arrays: WorldArrays) -> dict[str, object]:
     return {"gang": read_only(arrays.gang), "role_demand": read_only(arrays.demand)}
 
 
-def _row_bound(arrays: WorldArrays) -> int:
+def row_bound(arrays: WorldArrays) -> int:
     """A gang has at most one row per task and server, and capacity bounds the tasks that demand any."""
     rows = np.minimum(arrays.gang[:, 0], len(arrays.capacity))
     demands = arrays.demand[:, 0, :]

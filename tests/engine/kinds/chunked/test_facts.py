@@ -57,7 +57,7 @@ def test_whole_slots_have_a_length() -> None:
 
 
 def test_facts_without_effect_are_refused() -> None:
-    advice = "set truth=rigid or placement or pd_ors, or leave it out"
+    advice = "set truth=rigid or placement or pd_ors or measured, or leave it out"
     told = refusal(chunk_columns(JOBS), slot_s=10, restart_cost_s=1)
     assert f"restart_cost_s: chunks that are preempted pay preemption_cost_s; {advice}" in told
     told = refusal(chunk_columns(JOBS), slot_s=10, checkpoint_s=1)

@@ -161,7 +161,7 @@ def test_a_job_without_chunks_on_workers_can_be_ended(ending: str) -> None:
 
 
 def test_policies_and_worlds_are_for_the_same_kind_of_jobs() -> None:
-    with pytest.raises(InvalidScenarioError, match=r"fifo is for rigid and elastic jobs, but truth=a_online"):
+    with pytest.raises(InvalidScenarioError, match="fifo is for rigid, elastic, measured jobs, but truth=a"):
         replay(chunk_world([ChunkJob(0, 1, 3)]), "fifo")
     with pytest.raises(
         InvalidScenarioError, match=r"policy chunk_spt is for chunked jobs, .*: set -w truth=a_online"

@@ -1,0 +1,146 @@
+"""Measured jobs of a run: their rates, and the refusal of GPUs on which they cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ray_sim.engine.decision import Decision
+from ray_sim.engine.gpu_time import held_gpu_us
+from ray_sim.engine.kinds.measured.decision import MeasuredDecision
+from ray_sim.engine.kinds.measured.facts import MeasuredFacts
+from ray_sim.engine.kinds.measured.sharing import SharedGpus, guests_of
+from ray_sim.engine.kinds.run import KindOutcome, KindRun
+from ray_sim.engine.run_core import RunCore
+from ray_sim.engine.states import State
+from ray_sim.engine.validation import job_name
+from ray_sim.engine.world import World
+from ray_sim.kernels.core.arrays import Recorder
+from ray_sim.kernels.core.job_rows import Rows
+from ray_sim.kernels.core.measured_rates import MeasuredRates, measured_rates
+from ray_sim.kernels.handle import handle
+from ray_sim.model.errors import InfeasibleDecisionError
+from ray_sim.model.progress_rule import NO_JOBS, PlacementRows, rows_of
+from ray_sim.model.units import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredProgress:
+    """A gang has the speed that was measured for it on its GPU type."""
+
+    measured: MeasuredRates
+    """A handle of them."""
+    mixed: bool
+    """Whether a gang over several GPU types runs, at the least of its rates."""
+    sharing: SharedGpus | None
+    """None where no two jobs share a GPU."""
+
+    @property
+    def disturbing(self) -> bool:
+        """Whether a job may change the rate of another one."""
+        return self.sharing is not None
+
+    def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
+        """Rate relative to where each job is fastest."""
+        return self.of_rows(jobs, rows_of(placements, jobs))
+
+    def of_rows(self, jobs: IntArray, rows: Rows) -> FloatArray:
+        """(n,) the same of jobs with these placements; 0 where a job cannot run."""
+        found = np.empty(len(jobs))
+        measured_rates(self.measured, self.mixed, jobs, rows, found)
+        return found
+
+    def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
+        """Jobs, sorted, that begin or cease to share their GPU with these."""
+        return NO_JOBS if self.sharing is None else self.sharing.change(jobs)
+
+
+class MeasuredOutcome(KindOutcome):
+    """Figures of a run of measured jobs; a GPU that two jobs share counts once, for its host."""
+
+    def gpu_us(self, world: World, record: Recorder, held_us: IntArray) -> FloatArray:
+        """(J,) GPU-microseconds that each job has held, by the events of its holdings."""
+        return held_gpu_us(world, record, self.now_us)
+
+
+class MeasuredRun(KindRun):
+    """Measured jobs of one run."""
+
+    decision_type: ClassVar[type[Decision]] = MeasuredDecision
+
+    def __init__(self, core: RunCore) -> None:
+        facts = core.world.facts
+        assert isinstance(facts, MeasuredFacts), "only in worlds of measured jobs"
+        rates = facts.rates._replace(partner=facts.rates.partner.copy())
+        self._sharing = SharedGpus(core, facts, rates.partner) if facts.partial else None
+        self._speeds = MeasuredProgress(handle(rates), facts.mixed, self._sharing)
+        super().__init__(core, self._speeds)
+
+    def check(self, where: str, now_us: int, decision: Decision) -> None:
+        """Refuse GPUs on which a job cannot run.
+
+        Raises
+        ------
+        InfeasibleDecisionError : it names the job and the GPU types, after ``where``
+        """
+        super().check(where, now_us, decision)
+        changes = decision.changes
+        if changes is None:
+            return
+        guests = guests_of(decision)
+        if self._sharing is None and len(guests.job):
+            raise InfeasibleDecisionError(f"at {where} places guests; no GPU is shared without packing=true")
+        n = int(changes.size[0])
+        ptr = changes.ptr[: n + 1].copy()
+        end = int(ptr[-1])
+        rows = Rows(ptr, changes.server[:end].copy(), changes.role[:end].copy(), changes.tasks[:end].copy())
+        jobs = changes.job[:n].copy()
+        if self._sharing is not None:
+            self._sharing.check(where, decision, rows, jobs)
+        guest = np.isin(jobs, guests.job)
+        wrong = np.flatnonzero(~guest & (self._speeds.of_rows(jobs, rows) <= 0) & (np.diff(ptr) > 0))
+        if len(wrong):
+            i = int(wrong[0])
+            self._refuse(where, int(jobs[i]), rows.server[ptr[i] : ptr[i + 1]])
+
+    def carry_out(self, now_us: int, decision: Decision) -> None:
+        """Place jobs as decided."""
+        if self._sharing is not None:
+            self._sharing.coming = guests_of(decision)
+        super().carry_out(now_us, decision)
+        if self._sharing is not None:
+            self._sharing.take_over(now_us)
+
+    def _rate_others(self, now_us: int, jobs: IntArray) -> None:
+        """Rate jobs whose host or guest has ended; the guest holds the GPU from now on."""
+        if self._sharing is not None:
+            self._sharing.take_over(now_us)
+        super()._rate_others(now_us, jobs)
+
+    def state(self) -> State:
+        """Which jobs share a GPU."""
+        return {} if self._sharing is None else self._sharing.state()
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        super().restore(state)
+        if self._sharing is not None:
+            self._sharing.restore(state)
+
+    def outcome(self, now_us: int, end_us: int) -> MeasuredOutcome:
+        """At the end of the run, whose last instant is ``now_us``."""
+        return MeasuredOutcome(self._core.ledger, now_us)
+
+    def _refuse(self, where: str, job: int, servers: IntArray) -> None:
+        """Raise the error of a job that cannot run on these servers."""
+        world = self._core.world
+        types = sorted({world.cluster.gpu_type[server] or "no type" for server in servers.tolist()})
+        model = "" if world.table.model is None else f" ({world.table.model[job]})"
+        apart = f" over {len(set(servers.tolist()))} servers" if len(set(servers.tolist())) > 1 else ""
+        why = "gangs over several types were not measured" if len(types) > 1 else "it has no speed there"
+        raise InfeasibleDecisionError(
+            f"at {where} places {job_name(world, job)}{model} on {' and '.join(types)}{apart}: {why}"
+        )
