@@ -26,18 +26,21 @@ import polars as pl
 from ray_sim.contract.announced_worlds import busy_announced, misreporting
 from ray_sim.contract.chunked_worlds import busy_chunks, failing_chunks
 from ray_sim.contract.elastic_worlds import busy_bounded, busy_elastic, failing_bounded, failing_elastic
+from ray_sim.contract.measured_worlds import busy_measured, failing_measured
 from ray_sim.contract.rigid_worlds import busy_world, failing_world, with_types
 from ray_sim.engine.compiled import why_general
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.announced.jobs import ANNOUNCED
 from ray_sim.engine.kinds.chunked.jobs import CHUNKED
 from ray_sim.engine.kinds.elastic.jobs import ELASTIC
+from ray_sim.engine.kinds.measured.jobs import MEASURED
 from ray_sim.engine.run import run_world
 from ray_sim.engine.states import State
 from ray_sim.engine.world import World
 from ray_sim.model.errors import RunStoppedError
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import describe_policy, policy_infos
+from ray_sim.policy_api import GPU_TYPE
 from tests.required import new_policy
 from tests.worlds import fingerprint
 
@@ -78,6 +81,10 @@ WORLDS: Mapping[str, Mapping[str, NewWorld]] = {
         "fractional": partial(failing_chunks, 30, 1),
         "memory": partial(busy_chunks, 30, limited=True),
     },
+    "measured": {
+        "crowded": partial(busy_measured, 30),
+        "failing": partial(failing_measured, 30),
+    },
     "announced": {
         "crowded": partial(busy_announced, 30),
         "misreports": misreporting,
@@ -114,11 +121,16 @@ OTHER_NUMBERS: Mapping[str, tuple[Mapping[str, object], ...]] = {
         {"tries": 3},
     ),
     "oasis": ({"price_span": 10.0}, {"worker_share": 0.3}),
+    "max_min": ({"fill": True, "reset_s": 0.0}, {"aware": False, "fill": True}),
+    "hierarchical": ({"fifo": "a"},),
+    "allox": ({"alpha": 0.5},),
     "posted_price": ({"eps": 0.0}, {"mu": 0.1}),
 }
 """Settings of numbers that a run depends on; choices and switches are found by themselves."""
 
-NEED_MORE = {("pd_ors", "constants", "declared"), ("oasis", "constants", "declared")}
+NEED_MORE = {
+    *(("pd_ors", "constants", "declared"), ("oasis", "constants", "declared")),
+}
 """Choices that want other parameters beside them."""
 
 
@@ -155,11 +167,12 @@ def cases() -> Iterator[Case]:
         for kind in kinds:
             yield from (Case(info.name, {}, kind, world) for world in WORLDS[kind])
         for params in _settings(info.name):
-            yield Case(info.name, params, kinds[-1], list(WORLDS[kinds[-1]])[1])
+            kind = "measured" if GPU_TYPE.name in params else kinds[-1]
+            yield Case(info.name, params, kind, list(WORLDS[kind])[1])
 
 
 def _kinds(policy: Policy) -> tuple[str, ...]:
-    if policy.schedules in (CHUNKED, ANNOUNCED):
+    if policy.schedules in (CHUNKED, ANNOUNCED, MEASURED):
         return (policy.schedules,)
     if policy.bounded:
         return ("bounded",)

@@ -19,12 +19,12 @@ PRODUCT = ("ray_sim", "workloads", "cluster_specs", "jobs", "benchmarks")
 SHORT = 40
 
 BUDGETS = {
-    "lines of Python": 93_900,
-    "files of Python": 610,
-    f"files under {SHORT} lines": 77,
+    "lines of Python": 98_000,
+    "files of Python": 640,
+    f"files under {SHORT} lines": 80,
     "modules in the longest import chain": 26,
-    "lines of tests": 78_700,
-    "words of docs outside decisions": 101_600,
+    "lines of tests": 82_300,
+    "words of docs outside decisions": 104_200,
 }
 
 

@@ -23,12 +23,13 @@ HOW_TOS = (
     *("certificates.md", "models/interference.md", "models/a_online.md", "models/harmony.md"),
     *(
         "models/batch.md",
+        "models/gavel.md",
         "models/oasis.md",
         "models/optimus.md",
         "models/pd_ors.md",
         "models/posted_price.md",
     ),
-    "traces/presets.md",
+    *("traces/gavel.md", "traces/presets.md"),
 )
 RUN_BY_OTHER_TESTS = ("start.md", "own_csv.md", "README.md")
 """Pages whose commands `tests.test_readme` runs."""
@@ -37,7 +38,14 @@ NOT_RUN = {
     "a trace that is not in the project": (
         *("trace.parquet", "sia_philly.csv.gz", "week.parquet", "clusterdata-2011-2", "cluster_job_log"),
         *("cell_a", "google.parquet", "openb_pod_list", "pods.parquet", "pcs_vc_traces", "mine.parquet"),
-        *("philly.yaml", "philly_days.yaml", "runs/fifo --trace", "packing runs/fgd", "earlier.parquet"),
+        *(
+            "minimize_makespan.parquet",
+            "philly.yaml",
+            "philly_days.yaml",
+            "runs/fifo --trace",
+            "packing runs/fgd",
+            "earlier.parquet",
+        ),
     ),
     "a public trace, of which tests/workloads/formats/test_presets.py converts a sample": (
         *("convert sacct jobs.txt", "convert swf", "convert k8s-", "convert kueue workloads.json"),

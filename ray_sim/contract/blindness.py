@@ -33,7 +33,7 @@ from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, IntArray
 
 _TELLS_RUN_TIMES = frozenset(
     {"duration_s", "work_left", "chunk_profile", "worker_load"}
-    | {"training_profile", "training_speed", "losses"}
+    | {"training_profile", "training_speed", "losses", "steps"}
 )
 
 

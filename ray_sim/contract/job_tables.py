@@ -24,7 +24,7 @@ ALWAYS_SEEN = frozenset(
     {"submit_us", "tasks", "demand", "gpu_types", "statements.birth_us", "statements.arrival_us"}
     | {"chunk_profile.chunks", "chunk_profile.worker_memory_gib", "chunk_profile.ps_memory_gib"}
     | {f"training.{name}" for name in ("exchange", "batch", "workers_per_ps", "num_workers", "num_ps")}
-    | {"training.worker_demand", "training.ps_demand"}
+    | {"training.worker_demand", "training.ps_demand", "measured.weight", "measured.deadline_s"}
 )
 """Arrival, gang, demand, and what else a job's owner says to every policy."""
 
@@ -44,6 +44,8 @@ GRANTS: dict[str, tuple[str, ...]] = {
     "training_speed": ("training.", "pairs.", "blocks."),
     "losses": ("loss.", "training."),
     "statements": ("statements.reported_",),
+    "steps": ("measured.steps",),
+    "measured_speeds": ("measured.batch", "model"),
 }
 """Columns, or prefixes of columns, that each name in `sees` grants."""
 

@@ -29,6 +29,12 @@ from ray_sim.contract.elastic_worlds import (
     failing_elastic,
     with_more_samples,
 )
+from ray_sim.contract.measured_worlds import (
+    busy_measured,
+    failing_measured,
+    measured_edge_cases,
+    with_more_steps,
+)
 from ray_sim.contract.rigid_worlds import (
     EdgeCase,
     busy_world,
@@ -41,6 +47,7 @@ from ray_sim.engine.kinds.announced.jobs import ANNOUNCED
 from ray_sim.engine.kinds.base import GANGS
 from ray_sim.engine.kinds.chunked.jobs import CHUNKED
 from ray_sim.engine.kinds.elastic.jobs import ELASTIC
+from ray_sim.engine.kinds.measured.jobs import MEASURED
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
@@ -105,7 +112,19 @@ _ANNOUNCED = Worlds(
     with_longer_run_times=with_longer_durations,
     disturbance="users who misreport",
 )
-_BY_SCHEDULES = {GANGS: _WHOLE, ELASTIC: _ELASTIC, CHUNKED: _CHUNKED, ANNOUNCED: _ANNOUNCED}
+_MEASURED = Worlds(
+    busy=partial(busy_measured, _JOBS),
+    disturbed=partial(failing_measured, _JOBS),
+    edge_cases=measured_edge_cases,
+    with_longer_run_times=with_more_steps,
+)
+_BY_SCHEDULES = {
+    GANGS: _WHOLE,
+    ELASTIC: _ELASTIC,
+    CHUNKED: _CHUNKED,
+    ANNOUNCED: _ANNOUNCED,
+    MEASURED: _MEASURED,
+}
 
 
 class Subject:

@@ -49,6 +49,13 @@ BUILT_IN: Mapping[str, str] = {
     "posted_price": "posted_price.policy:PostedPrice",
     "announced_fifo": "announced.announced_fifo:AnnouncedFifo",
     "value_density": "announced.value_density:ValueDensity",
+    "max_min": "gavel.policies:MaxMinPolicy",
+    "hierarchical": "gavel.policies:HierarchicalPolicy",
+    "finish_time_fair": "gavel.policies:FinishTimeFairPolicy",
+    "makespan": "gavel.policies:MakespanPolicy",
+    "throughput": "gavel.policies:ThroughputPolicy",
+    "gavel_fifo": "gavel.policies:GavelFifoPolicy",
+    "allox": "gavel.policies:AlloxPolicy",
     "reservation": "announced.reservation:Reservation",
 }
 """Module in this package and class, by name. A run imports only the modules of its policy."""

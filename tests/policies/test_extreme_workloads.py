@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import polars as pl
 import pytest
@@ -16,7 +18,7 @@ from ray_sim.model.job import TrainingProfile
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import BUILT_IN
 from tests.policies.utility_worlds import SLOT_S, pd_ors_job, utility_world, worth
-from tests.required import new_policy
+from tests.required import REQUIRED, new_policy
 from tests.worlds import Job, cluster_of, replay, times_of, world_of
 from workloads.provenance import Provenance
 from workloads.schema import with_all_columns
@@ -31,6 +33,9 @@ ELASTIC = (
     *("harmony", "dorm", "optimus"),
 )
 CHUNKED = ("chunk_fifo", "chunk_spt", "chunk_earliest_finish", "chunk_las", "chunk_srpt", "a_online")
+MEASURED = (
+    *("max_min", "hierarchical", "finish_time_fair", "makespan", "throughput", "gavel_fifo", "allox"),
+)
 ANNOUNCED = ("posted_price", "announced_fifo", "value_density", "reservation")
 KINDS = {
     "rigid": RIGID,
@@ -38,6 +43,7 @@ KINDS = {
     "pd_ors": BY_PRICE,
     "a_online": CHUNKED,
     "announced": ANNOUNCED,
+    "measured": MEASURED,
 }
 SLOTS = 100
 """Slots before the horizon, where the jobs' kind has one."""
@@ -112,8 +118,8 @@ def trained(path: Path, profile: str = "common") -> Path:
 
 
 def world_params(kind: str, slot_s: float) -> dict[str, str | float]:
-    if kind == "rigid":
-        return {}
+    if kind in ("rigid", "measured"):
+        return {"truth": kind}
     horizon = {"horizon_s": min(SLOTS * slot_s, LONGEST_S)} if kind in ("pd_ors", "announced") else {}
     return {"truth": kind, "slot_s": slot_s, **horizon}
 
@@ -122,7 +128,12 @@ def fault(path: Path, kind: str, policy: str, slot_s: float) -> str | None:
     """What is wrong with the answer, None where each job is run, refused or rejected as promised."""
     try:
         result = rs.simulate(
-            str(path), cluster_of([8, 8]), policy, world=world_params(kind, slot_s), progress=False
+            str(path),
+            replace(cluster_of([8, 8]), gpu_type=("V100", "K80")),
+            policy,
+            params=cast("dict[str, str]", REQUIRED.get(policy, {})),
+            world=world_params(kind, slot_s),
+            progress=False,
         )
     except InvalidInputError as refused:
         told = str(refused)
@@ -169,6 +180,7 @@ def test_no_other_policy_fails_at_the_ends_of_what_a_workload_may_hold(tmp_path:
     found = faults_of(plain, "rigid", slot_s)
     for kind in ("placement", "a_online", "announced"):
         found |= faults_of(whole, kind, slot_s)
+    found |= faults_of(trained(plain, "gavel_simulation"), "measured", slot_s)
     assert found == {}
 
 

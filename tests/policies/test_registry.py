@@ -68,7 +68,7 @@ def test_the_built_in_policies_are_listed_in_order_with_their_parameters() -> No
     infos = {info.name: info for info in policy_infos()}
     assert list(infos)[:4] == ["fifo", "sjf", "srtf", "las"]
     of_fifo = [parameter.name for parameter in infos["fifo"].parameters]
-    assert of_fifo == ["placement", "backfill", "no_room", "priority"]
+    assert of_fifo == ["placement", "backfill", "no_room", "priority", "type"]
     for info in infos.values():
         record = info.to_dict()
         assert record["name"] == info.name
@@ -102,7 +102,7 @@ def test_a_policy_of_ones_own_comes_from_a_file_in_the_working_directory(module:
     [
         ("Tiresias", r"unknown policy 'Tiresias'\. Did you mean 'las'\?"),
         ("FIFO", r"unknown policy 'FIFO'\. Did you mean 'fifo'\?"),
-        ("fif0", r"unknown policy 'fif0'\. Did you mean 'fifo'\? Known: a_online, announced_fifo, batch, "),
+        ("fif0", r"unknown policy 'fif0'\. Did you mean 'fifo'\? Known: a_online, allox, announced_fifo, "),
         ("newest_first_policy:NewestFist", r"'NewestFist'\. Did you mean 'NewestFirst'\?"),
         ("newest_first_policy:NoPolicy", "policy 'newest_first_policy:NoPolicy' is not a subclass"),
         ("newest_first_policy:Decision", "policy 'newest_first_policy:Decision' is not a subclass"),
@@ -164,7 +164,7 @@ def test_what_the_list_says_is_all_there_is_to_type(
 def test_kinds_of_jobs_are_told() -> None:
     jobs = {info.name: info.jobs for info in policy_infos()}
     assert (jobs["las"], jobs["optimus"], jobs["a_online"]) == (
-        ("rigid", "elastic"),
+        ("rigid", "elastic", "measured"),
         ("elastic",),
         ("chunked",),
     )
