@@ -8,6 +8,7 @@ see docs/certificates.md#gpu-types. Certificates call it when a run is over.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -159,8 +160,7 @@ class TypeSpeeds(NamedTuple):
         speed = self.speed[jobs]
         paid = np.full(speed.shape, np.inf)
         np.divide(prices * self.gpus[jobs][:, None], speed, out=paid, where=speed > 0)
-        least: FloatArray = paid.min(axis=1, initial=np.inf)
-        return np.where(np.isfinite(least), least, 0.0)
+        return np.where(speed.any(axis=1), paid.min(axis=1, initial=np.inf), 0.0)
 
 
 PRICED_GPUS = "priced GPUs"
@@ -253,18 +253,18 @@ def _limits(
     families = [family for of_part in divided for family in of_part]
     number = np.zeros(len(times.release), dtype=np.int64)
     paid = np.zeros((len(times.release), 0 if speeds is None else 1))
-    offers = []
+    offers: list[Callable[[BoolArray], FloatArray]] = []
     for i, family in enumerate(families):
         number[family.jobs] = i
-        offers.append(_Offer(world))
+        prices = None
         if speeds is not None:
             prices = speeds.prices(world, family.jobs, family.may)
             paid[family.jobs, 0] = speeds.least_paid(family.jobs, prices) * _SURELY
-            offers[i] = _Offer(world, (speeds, prices))
+        offers.append(partial(_offer, world, speeds, prices))
     names = partition_names(world)
     return JctLimits(
         times._replace(area=np.hstack([times.area, paid])),
-        np.array([offer.of(family.may) for offer, family in zip(offers, families, strict=True)]),
+        np.array([offer(family.may) for offer, family in zip(offers, families, strict=True)]),
         number,
         resources=(*world.facts.resources, PRICED_GPUS),
         partitions=None if names is None else tuple(names[family.partition] for family in families),
@@ -274,30 +274,22 @@ def _limits(
     )
 
 
-class _Offer(NamedTuple):
-    """What servers offer: quanta of each resource and, with prices of GPU types, priced GPUs."""
-
-    world: World
-    priced: tuple[TypeSpeeds, FloatArray] | None = None
-    """With the (T,) prices."""
-
-    def of(self, may: BoolArray) -> FloatArray:
-        """(R,) or (R + 1,) the most of it on servers of ``may``, (R, S)."""
-        most = most_capacity(self.world, may)
-        if self.priced is None:
-            return most
-        speeds, prices = self.priced
-        return np.append(most, prices @ speeds.number(self.world, may))
+def _offer(world: World, speeds: TypeSpeeds | None, prices: FloatArray | None, may: BoolArray) -> FloatArray:
+    """(R,) the most that servers of ``may``, (R, S), offer; with prices of GPU types then priced GPUs."""
+    most = most_capacity(world, may)
+    return most if speeds is None else np.append(most, prices @ speeds.number(world, may))
 
 
-def _nested(offer: _Offer, family: Family, groups: Sequence[Sequence[Family]]) -> tuple[NestedJobs, ...]:
+def _nested(
+    offer: Callable[[BoolArray], FloatArray], family: Family, groups: Sequence[Sequence[Family]]
+) -> tuple[NestedJobs, ...]:
     """Jobs within a family that may use a part of its servers only, for each such part that is a pool."""
     within = [group for group in groups[family.partition] if np.isin(group.jobs, family.jobs).all()]
     parts = {group.may.tobytes(): group.may for group in within if (group.may != family.may).any()}
     found = []
     for may in parts.values():
         mine = [group.jobs for group in within if (group.may <= may).all()]
-        found.append(NestedJobs(np.sort(np.concatenate(mine)), offer.of(may)))
+        found.append(NestedJobs(np.sort(np.concatenate(mine)), offer(may)))
     return tuple(found)
 
 
