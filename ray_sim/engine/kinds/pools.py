@@ -139,9 +139,13 @@ class TypeSpeeds(NamedTuple):
     """(n, T) largest share of its work that a job does in a microsecond on a type; 0 where it cannot run."""
     gpus: FloatArray
     """(n,) quanta of GPU that each job holds."""
+    known: FloatArray | None = None
+    """(T,) prices; those of `gpu_prices` where None."""
 
     def prices(self, world: World, jobs: IntArray, may: BoolArray) -> FloatArray:
         """(T,) prices for jobs of a family, by position; see `gpu_prices`."""
+        if self.known is not None:
+            return self.known
         number = self.number(world, may)
         gpus = self.gpus[jobs]
         fits = (self.speed[jobs] > 0) & (gpus[:, None] <= number)
