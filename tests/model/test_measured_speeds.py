@@ -32,7 +32,8 @@ NONE = np.nan
 def looked_up(model: str, batch: float, gpus: int, *, nearest: bool = False) -> FloatArray:
     """(2, T) speeds of one job on one server and over several, on the types b, a, c."""
     found = TABLE.speeds([model], np.array([batch]), np.array([gpus]), ["b", "a", "c"], nearest=nearest)
-    return found[0].T
+    speeds: FloatArray = found[0].T
+    return speeds
 
 
 @pytest.mark.parametrize(

@@ -260,11 +260,11 @@ def _limits(
     offers: list[Callable[[BoolArray], FloatArray]] = []
     for i, family in enumerate(families):
         number[family.jobs] = i
-        prices = None
+        priced = None
         if speeds is not None:
-            prices = speeds.prices(world, family.jobs, family.may)
-            paid[family.jobs, 0] = speeds.least_paid(family.jobs, prices) * _SURELY
-        offers.append(partial(_offer, world, speeds, prices))
+            priced = speeds, speeds.prices(world, family.jobs, family.may)
+            paid[family.jobs, 0] = speeds.least_paid(family.jobs, priced[1]) * _SURELY
+        offers.append(partial(_offer, world, priced))
     names = partition_names(world)
     return JctLimits(
         times._replace(area=np.hstack([times.area, paid])),
@@ -278,10 +278,10 @@ def _limits(
     )
 
 
-def _offer(world: World, speeds: TypeSpeeds | None, prices: FloatArray | None, may: BoolArray) -> FloatArray:
+def _offer(world: World, priced: tuple[TypeSpeeds, FloatArray] | None, may: BoolArray) -> FloatArray:
     """(R,) the most that servers of ``may``, (R, S), offer; with prices of GPU types then priced GPUs."""
     most = most_capacity(world, may)
-    return most if speeds is None else np.append(most, prices @ speeds.number(world, may))
+    return most if priced is None else np.append(most, priced[1] @ priced[0].number(world, may))
 
 
 def _nested(

@@ -19,7 +19,7 @@ from ray_sim.kernels.core.arrays import WorldArrays
 from ray_sim.kernels.core.measured_rates import SPREAD, MeasuredRates
 from ray_sim.kernels.core.world_arrays import EXCEEDS_CAPACITY, FITS, judge_capacity
 from ray_sim.model.job import JobTable, MeasuredProfile
-from ray_sim.model.units import US_PER_S, FloatArray, IntArray
+from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class MeasuredFacts(KindFacts):
 
     def why_never(self, jobs: IntArray) -> list[str]:
         """``no_speed`` where a job runs on no type of the cluster."""
-        runs = self.speeds.alone[jobs].any(axis=(1, 2))
+        runs: BoolArray = np.any(self.speeds.alone[jobs], axis=(1, 2))
         return [NEVER_FITS if each else "no_speed" for each in runs.tolist()]
 
     def columns(self) -> KindColumns:
