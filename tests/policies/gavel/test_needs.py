@@ -98,6 +98,17 @@ def test_finish_time_fair_ratios_of_the_example() -> None:
     np.testing.assert_allclose(FinishTimeFair().shares(aged), expected, atol=1e-5)
 
 
+def test_ratios_of_jobs_of_very_unequal_length_are_found() -> None:
+    # From 1 to 1e8 steps: the solver's tolerance is larger than that of the ratio.
+    rng = np.random.default_rng(95)
+    now = random_jobs(rng, 8)
+    speed = now.speed * 10.0 ** rng.uniform(-3, 3, (8, 1))
+    now = replace(now, speed=speed, steps_left=10.0 ** rng.uniform(0, 8, 8))
+    rule = FinishTimeFair()
+    need = rule.need(Programme(rule.name, now))
+    assert Programme(rule.name, now).corner(per_level=need).level == pytest.approx(1, abs=1e-6)
+
+
 def test_a_pair_may_be_faster_than_one_of_its_jobs() -> None:
     # One GPU: each has f = 1/2, so 2 s alone per step, and 1.5 steps per second in the pair: (1/1.5)/2.
     now = rows_of(example(speed=np.ones((3, 1)), capacity=[1], pair_speed=np.zeros((0, 2, 1))), [0, 1])
