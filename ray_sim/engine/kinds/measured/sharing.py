@@ -59,9 +59,9 @@ class SharedGpus:
             i = int(np.argmax(wrong))
             what = "guests hold no task" if of_guest[i] else f"all {whole[i]} or, as a guest, none"
             self._refuse(where, f"gives {tasks[i]} tasks to {{}}: {what}", int(jobs[i]))
-        hosts: set[int] = set()
+        leaving, hosts = {*jobs.tolist(), *decision.evict.tolist()}, set[int]()
         for job, host in zip(guests.job.tolist(), guests.host.tolist(), strict=True):
-            self._check_pair(where, job, host, server, set(jobs.tolist()))
+            self._check_pair(where, job, host, server, leaving)
             if host in hosts:
                 self._refuse(where, "places two guests beside {}", host)
             hosts.add(host)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.measured_speeds import PairRow
-from ray_sim.policy_api import WORKER, Guests, MeasuredDecision, Policy, View
+from ray_sim.policy_api import NO_JOBS, WORKER, Guests, MeasuredDecision, Policy, View
 from tests.measured_worlds import Steps, measured_world, speed_table
 from tests.worlds import column_of, times_of
 
@@ -146,3 +148,45 @@ def test_the_gpu_of_a_guest_whose_host_leaves_is_not_free() -> None:
     script: Script = {0.0: ({0: whole(), 1: GUEST}, {1: 0}), 5.0: ({0: [], 2: whole()}, {})}
     with pytest.raises(InfeasibleDecisionError, match="takes the GPU of job J2, a guest whose host leaves"):
         run_world(world(jobs), Scripted(script))
+
+
+class Evicting(Scripted):
+    """Also evicts the job that is written for an instant."""
+
+    unchanging = frozenset({"_script", "_evicted"})
+
+    def __init__(self, script: Script, evicted: dict[float, int]) -> None:
+        super().__init__(script)
+        self._evicted = evicted
+
+    def decide(self, view: View) -> MeasuredDecision:
+        gone = self._evicted.get(view.now_us / 1e6)
+        return replace(super().decide(view), evict=NO_JOBS if gone is None else np.array([gone]))
+
+
+def test_a_guest_takes_the_place_of_one_that_is_evicted() -> None:
+    jobs = [Steps(0, "a", 200), Steps(0, "a", 100), Steps(0, "b", 30)]
+    placed: Script = {0.0: ({0: whole(), 1: GUEST}, {1: 0}), 10.0: ({2: GUEST}, {2: 0})}
+    result = run_world(world(jobs), Evicting(placed, {10.0: 1}))
+    # At 10 s J1 has 140 steps left; it does 50 beside J3 until 20 s, and the other 90 alone.
+    assert times_of(result) == {"J1": (0.0, about(29)), "J2": (0.0, 10.0), "J3": (10.0, about(20))}
+
+
+def test_a_host_moves_to_a_type_on_which_the_pair_would_have_no_speed() -> None:
+    # At 10 s the host has 40 steps left, at 2 a second on K80; the guest does its 40 alone at 10 a second.
+    speeds = speed_table(
+        {("a", 1): {"V100": 10.0, "K80": 2.0}}, [PairRow("V100", "a", None, "a", None, 6, 6)]
+    )
+    jobs = [Steps(0, "a", 100), Steps(0, "a", 100)]
+    both = measured_world(jobs, [("V100", 1), ("K80", 1)], speeds, {"packing": True})
+    script: Script = {0.0: ({0: whole(), 1: GUEST}, {1: 0}), 10.0: ({0: whole(1)}, {})}
+    assert times_of(run_world(both, Scripted(script))) == {"J1": (0.0, about(30)), "J2": (0.0, about(14))}
+
+
+def test_a_guest_that_could_not_run_alone_is_refused() -> None:
+    alone = {("a", 1): {"V100": 10.0}, ("b", 1): {"K80": 4.0}}
+    speeds = speed_table(alone, [PairRow("V100", "a", None, "b", None, 6, 6)])
+    servers = [("V100", 1), ("K80", 1)]
+    pair = measured_world([Steps(0, "a", 9), Steps(0, "b", 9)], servers, speeds, {"packing": True})
+    with pytest.raises(InfeasibleDecisionError, match=r"J2 \(b\) on V100: it has no speed there"):
+        run_world(pair, Scripted({0.0: ({0: whole(), 1: GUEST}, {1: 0})}))
