@@ -120,6 +120,11 @@ class MeasuredRun(KindRun):
             self._sharing.take_over(now_us)
         super()._rate_others(now_us, jobs)
 
+    def close_instant(self, now_us: int) -> None:
+        """Record which guests have taken over a GPU."""
+        if self._sharing is not None:
+            self._sharing.close_instant(now_us)
+
     def state(self) -> State:
         """Which jobs share a GPU."""
         return {} if self._sharing is None else self._sharing.state()
