@@ -46,23 +46,22 @@ class MeasuredFacts(KindFacts):
 
         Raises
         ------
-        InvalidScenarioError : see `JobSpeeds.of`
+        InvalidScenarioError : see `JobSpeeds.of` and `with_types`
         InvalidWorkloadError : jobs take longer than the clock runs
         """
         table, cluster = setting.table, setting.cluster
         speeds = JobSpeeds.of(setting)
         assert table.measured is not None, "JobSpeeds.of refuses such a workload"
         fastest = speeds.fastest
-        runs_apart = (speeds.alone[:, :, 1] > 0).astype(np.int64)
         arrays = build_world_arrays(
             table,
             cluster,
             setting.partition,
             table.tasks[:, None],
             table.demand[:, None, :],
-            apart=np.hstack([speeds.order(), runs_apart]),
+            apart=speeds.order(),
         )
-        arrays = with_types(arrays, speeds)
+        arrays = with_types(arrays, speeds, table)
         assert arrays.class_types is not None
         nowhere = (arrays.class_types < 0).all(axis=1)
         mixed = setting.values["mixed_types"] == "slowest"
