@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -146,3 +148,11 @@ def test_the_gpu_of_a_guest_whose_host_leaves_is_not_free() -> None:
     script: Script = {0.0: ({0: whole(), 1: GUEST}, {1: 0}), 5.0: ({0: [], 2: whole()}, {})}
     with pytest.raises(InfeasibleDecisionError, match="takes the GPU of job J2, a guest whose host leaves"):
         run_world(world(jobs), Scripted(script))
+
+
+def test_a_guest_costs_nothing_beside_its_host() -> None:
+    # Both do 6 steps a second for 10 s, on a GPU of 3,600 an hour.
+    shared = world([Steps(0, "a", 60), Steps(0, "a", 60)])
+    priced = replace(shared, cluster=replace(shared.cluster, price=(3600.0,)))
+    script: Script = {0.0: ({0: whole(), 1: GUEST}, {1: 0})}
+    assert run_world(priced, Scripted(script)).summary.cost == about(10.0)
