@@ -8,7 +8,7 @@ import pytest
 
 from ray_sim.engine.run import run_world
 from ray_sim.model.errors import InfeasibleDecisionError, InvalidScenarioError
-from ray_sim.model.figures import DeadlineMisses
+from ray_sim.model.figures import DeadlineMisses, MeasuredFigures
 from ray_sim.policy_api import NO_JOBS, WORKER, Decision, Policy, View
 from tests.measured_worlds import Steps, measured_world, speed_table
 from tests.worlds import column_of, replay, times_of
@@ -138,4 +138,6 @@ def test_deadlines_count_of_the_jobs_that_have_one() -> None:
     jobs = [Steps(0, "a", 100), Steps(0, "a", 100), Steps(0, "a", 100)]
     due = {"utility_due_s": [None, 20.0, 29.0]}
     summary = replay(measured_world(jobs, [("V100", 1)], SPEEDS, columns=due), "fifo").summary
-    assert summary.deadlines == DeadlineMisses(late=1, never=0, share=0.5)
+    assert summary.figures_as(MeasuredFigures) == MeasuredFigures(
+        restart_share=0.0, deadlines=DeadlineMisses(late=1, never=0, share=0.5)
+    )
