@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -50,33 +50,6 @@ class PairRow(NamedTuple):
     steps_per_s_b: float
 
 
-@dataclass(frozen=True, slots=True)
-class Speeds:
-    """Steps per second of J jobs on T types: 0 where a job cannot run, NaN where nothing was measured."""
-
-    consolidated: FloatArray
-    """(J, T) on one server."""
-    unconsolidated: FloatArray
-    """(J, T) on several servers; as on one for jobs of one GPU."""
-    scaled: int
-    """Jobs whose speed is that of fewer GPUs in proportion."""
-
-    def without_gaps(self, *, one_server: bool) -> Speeds:
-        """The speeds with 0 for NaN: what was not measured cannot run.
-
-        Parameters
-        ----------
-        one_server : whether a job whose speed on several servers was not measured runs on one server only;
-            else it is as fast on several as on one
-        """
-        several = self.unconsolidated
-        if not one_server:
-            several = np.where(np.isnan(several), self.consolidated, several)
-        return replace(
-            self, consolidated=np.nan_to_num(self.consolidated), unconsolidated=np.nan_to_num(several)
-        )
-
-
 @dataclass(frozen=True)
 class SpeedTable:
     """Measured speeds; equal rows in another order are the same table."""
@@ -101,8 +74,10 @@ class SpeedTable:
         types: Sequence[str],
         *,
         nearest: bool = False,
-    ) -> Speeds:
-        """Look up jobs.
+    ) -> FloatArray:
+        """(J, T, 2) steps per second on one server and over several, which are equal for one GPU.
+
+        0 where a job cannot run, NaN where that was not measured.
 
         Parameters
         ----------
@@ -113,12 +88,8 @@ class SpeedTable:
         """
         column = {gpu_type: t for t, gpu_type in enumerate(types)}
         keys = list(zip(_keys(models, batch), gpus.tolist(), strict=True))
-        place = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-        found = [self._speed(*key, column, nearest=nearest) for key in place]
-        of_job = np.array([place[key] for key in keys], dtype=np.int64)
-        both = np.array([speed for speed, _ in found]).reshape(-1, 2, len(types))[of_job]
-        scaled = np.array([scaled for _, scaled in found], dtype=np.bool_)[of_job]
-        return Speeds(both[:, 0].copy(), both[:, 1].copy(), int(scaled.sum()))
+        found = {key: self._speed(*key, column, nearest=nearest) for key in dict.fromkeys(keys)}
+        return np.array([found[key] for key in keys]).reshape(-1, len(types), 2)
 
     def pair_speeds(self, models: Sequence[str], batch: FloatArray, types: Sequence[str]) -> FloatArray:
         """(U, U, 2, T) steps per second of the first and the second of two jobs of one GPU that share it.
@@ -141,28 +112,24 @@ class SpeedTable:
         return speed
 
     @cached_property
-    def _by_key(self) -> Mapping[ModelKey, Mapping[int, tuple[SpeedRow, ...]]]:
+    def _by_key(self) -> Mapping[ModelKey, Mapping[int, Sequence[SpeedRow]]]:
         """Rows by model, batch and number of GPUs."""
-        found: dict[ModelKey, dict[int, tuple[SpeedRow, ...]]] = defaultdict(dict)
+        found: dict[ModelKey, dict[int, list[SpeedRow]]] = defaultdict(dict)
         for row in self.rows:
-            of_model = found[row.model, row.batch]
-            of_model[row.gpus] = (*of_model.get(row.gpus, ()), row)
+            found[row.model, row.batch].setdefault(row.gpus, []).append(row)
         return dict(found)
 
-    def _speed(
-        self, key: ModelKey, gpus: int, column: Mapping[str, int], *, nearest: bool
-    ) -> tuple[FloatArray, bool]:
-        """(2, T) speed on one server and on several, and whether it is that of fewer GPUs in proportion."""
-        speed: FloatArray = np.full((2, len(column)), np.nan)
+    def _speed(self, key: ModelKey, gpus: int, column: Mapping[str, int], *, nearest: bool) -> FloatArray:
+        """(T, 2) speed of one job, see `speeds`."""
+        speed: FloatArray = np.full((len(column), 2), np.nan)
         measured = self._by_key.get(key, {})
-        fewer = [k for k in measured if k < gpus]
-        scaled = nearest and gpus not in measured and bool(fewer)
-        taken = max(fewer) if scaled else gpus
+        scaled = nearest and gpus not in measured
+        taken = max((k for k in measured if k < gpus), default=gpus) if scaled else gpus
         for row in measured.get(taken, ()):
             if row.gpu_type in column:
                 apart = slice(None) if taken == 1 else int(not row.consolidated)
-                speed[apart, column[row.gpu_type]] = row.steps_per_s * (gpus / taken)
-        return speed, scaled
+                speed[column[row.gpu_type], apart] = row.steps_per_s * (gpus / taken)
+        return speed
 
 
 def _keys(models: Sequence[str], batch: FloatArray) -> list[ModelKey]:

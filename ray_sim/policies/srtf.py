@@ -8,9 +8,11 @@ import numpy as np
 
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import IntArray
+from ray_sim.policies.shared.class_first import gpu_count
 from ray_sim.policy_api import (
     FASTEST,
     GPU_TYPE,
+    KEY,
     NO_JOBS,
     NO_ROOM,
     PLACEMENT,
@@ -35,7 +37,7 @@ class Srtf(PriorityPolicy):
     name: ClassVar[str] = "srtf"
     section: ClassVar[str] = "docs/models/baselines.md#fifo-sjf-and-srtf (Schrage, 1968)"
     summary: ClassVar[str] = "least work left first, preemptive; knows run times"
-    parameters: ClassVar[tuple[Parameter, ...]] = (PLACEMENT, backfill(True), NO_ROOM, GPU_TYPE)
+    parameters: ClassVar[tuple[Parameter, ...]] = (*(PLACEMENT, backfill(True), NO_ROOM, GPU_TYPE, KEY),)
     sees: frozenset[str] = frozenset({"duration_s", "work_left"})
 
     def __init__(
@@ -44,9 +46,11 @@ class Srtf(PriorityPolicy):
         backfill: bool = True,
         no_room: str = "wait",
         type: str = FASTEST,  # noqa: A002 (the name that users know)
+        key: str = "time",
     ) -> None:
         super().__init__(placement, backfill, no_room)
         self._gpu_type = type
+        self._by_area = key == "area"
         if self._reject and not backfill:
             raise InvalidScenarioError("srtf: no_room=reject needs backfill=true, as a job is looked at once")
 
@@ -66,6 +70,7 @@ class Srtf(PriorityPolicy):
             gpu_type=self._gpu_type,
         )
         self._suspended = NO_JOBS
+        self._gpus = gpu_count(world)
 
     def decide(self, view: View) -> Decision:
         """Run the jobs with the least work left."""
@@ -81,14 +86,15 @@ class Srtf(PriorityPolicy):
         return decision
 
     def _time_left_us(self, view: View, jobs: IntArray) -> IntArray:
-        """(n,) time left at speed 1, whole microseconds."""
-        return np.ceil(view.time_left_us(jobs)).astype(np.int64)
+        """(n,) time left at speed 1, whole microseconds; times GPUs by area."""
+        left_us: IntArray = np.ceil(view.time_left_us(jobs)).astype(np.int64)
+        return left_us * self._gpus[jobs] if self._by_area else left_us
 
     def order(self, world: PolicyContext) -> Order | None:
         """Describe the order for the compiled loop, which rejects no job here: least work left first."""
         return (
             None
-            if self._reject
+            if self._reject or self._by_area
             else world.order(
                 by="remaining", placement=self._placement, backfill=self._backfill, preemptive=True
             )

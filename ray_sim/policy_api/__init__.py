@@ -10,7 +10,7 @@ for                   names
 every policy          Policy, PolicyContext, View, JobColumns, Decision, Causes, NO_JOBS, Wake, Parameter,
                       Streams, WHOLE_TRACE
 queues                PriorityPolicy, JobQueue, Order, QueueLevels, PLACEMENT, NO_ROOM, KNOWING_RULES,
-                      RULE_NAMES, GPU_TYPE, FASTEST, backfill
+                      RULE_NAMES, GPU_TYPE, FASTEST, KEY, backfill
 placements of one's   VisiblePlacements, Placer, PlacementTable, Rows, allocation_changes, keeping_places,
 own                   WORKER, PARAMETER_SERVER, ALL_REDUCE
 elastic jobs          ElasticPolicy, ElasticContext, ElasticView, ElasticDecision, Estimates, Losses
@@ -104,6 +104,7 @@ if TYPE_CHECKING:
     from ray_sim.model.streams import Streams as Streams
     from ray_sim.model.welfare_audit import MechanismRecord as MechanismRecord
     from ray_sim.policy_api.priority import GPU_TYPE as GPU_TYPE
+    from ray_sim.policy_api.priority import KEY as KEY
     from ray_sim.policy_api.priority import KNOWING_RULES as KNOWING_RULES
     from ray_sim.policy_api.priority import NO_ROOM as NO_ROOM
     from ray_sim.policy_api.priority import PLACEMENT as PLACEMENT

@@ -54,6 +54,16 @@ GPU_TYPE = Parameter(
 )
 
 
+KEY = Parameter(
+    "key",
+    "choice",
+    "time",
+    "what is shortest: run time, or area: run time times GPUs",
+    choices=("time", "area"),
+    source="docs/models/baselines.md#fifo-sjf-and-srtf",
+)
+
+
 def backfill(default: bool) -> Parameter:
     """The switch that lets jobs pass one that does not fit."""
     return Parameter(

@@ -25,7 +25,9 @@ def gpu_prices(speed: FloatArray, gpus: FloatArray, number: FloatArray) -> Float
     number : (T,) GPUs of each type
     """
     stride = -(-len(speed) // _MOST_JOBS)
-    speed, gpus = speed[::stride], gpus[::stride] * stride
+    # Numbers near 1: the solver drops small ones.
+    speed = speed[::stride] / np.median(speed[::stride].max(axis=1))
+    gpus, number = gpus[::stride] * stride / number.max(), number / number.max()
     job, kind = np.nonzero(speed > 0)
     n, types, pairs = len(speed), len(number), len(job)
     last = np.full(n + types, pairs)

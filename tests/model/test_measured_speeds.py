@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ray_sim.model.measured_speeds import PairRow, SpeedRow, Speeds, SpeedTable
+from ray_sim.model.measured_speeds import PairRow, SpeedRow, SpeedTable
+from ray_sim.model.units import FloatArray
 
 TABLE = SpeedTable(
     "by hand",
@@ -28,9 +29,11 @@ TABLE = SpeedTable(
 NONE = np.nan
 
 
-def looked_up(model: str, batch: float, gpus: int, *, nearest: bool = False) -> Speeds:
-    """Speeds of one job on the types b, a, c."""
-    return TABLE.speeds([model], np.array([batch]), np.array([gpus]), ["b", "a", "c"], nearest=nearest)
+def looked_up(model: str, batch: float, gpus: int, *, nearest: bool = False) -> FloatArray:
+    """(2, T) speeds of one job on one server and over several, on the types b, a, c."""
+    found = TABLE.speeds([model], np.array([batch]), np.array([gpus]), ["b", "a", "c"], nearest=nearest)
+    speeds: FloatArray = found[0].T
+    return speeds
 
 
 @pytest.mark.parametrize(
@@ -49,42 +52,23 @@ def looked_up(model: str, batch: float, gpus: int, *, nearest: bool = False) -> 
 def test_a_speed_is_found_by_model_batch_gpus_and_type(
     model: str, batch: float, gpus: int, consolidated: list[float], apart: list[float]
 ) -> None:
-    found = looked_up(model, batch, gpus)
-    np.testing.assert_array_equal(found.consolidated, [consolidated])
-    np.testing.assert_array_equal(found.unconsolidated, [apart])
-    assert found.scaled == 0
+    np.testing.assert_array_equal(looked_up(model, batch, gpus), [consolidated, apart])
 
 
 def test_jobs_keep_their_order_and_a_workload_without_jobs_has_no_speeds() -> None:
     found = TABLE.speeds(["walk", "net", "walk"], np.array([NONE, 64, NONE]), np.array([1, 2, 1]), ["a"])
-    assert found.consolidated.tolist() == [[2], [7], [2]]
-    assert TABLE.speeds([], np.empty(0), np.empty(0, np.int64), ["a", "b"]).consolidated.shape == (0, 2)
+    assert found.tolist() == [[[2, 2]], [[7, 5]], [[2, 2]]]
+    assert TABLE.speeds([], np.empty(0), np.empty(0, np.int64), ["a", "b"]).shape == (0, 2, 2)
 
 
 def test_more_gpus_than_measured_go_in_proportion_to_the_largest_number_that_was() -> None:
     # 6 GPUs are 3 times 2: 7, 3 and 5 become 21, 9 and 15.
-    found = looked_up("net", 64, 6, nearest=True)
-    np.testing.assert_array_equal(found.consolidated, [[9, 21, NONE]])
-    np.testing.assert_array_equal(found.unconsolidated, [[NONE, 15, NONE]])
-    assert found.scaled == 1
+    np.testing.assert_array_equal(looked_up("net", 64, 6, nearest=True), [[9, 21, NONE], [NONE, 15, NONE]])
     # From one GPU the speed apart is that on one server.
-    np.testing.assert_array_equal(looked_up("walk", NONE, 2, nearest=True).unconsolidated, [[NONE, 4, NONE]])
+    np.testing.assert_array_equal(looked_up("walk", NONE, 2, nearest=True), [[NONE, 4, NONE]] * 2)
     # Measured numbers stay, and nothing is below the least.
-    assert looked_up("net", 64, 2, nearest=True).scaled == 0
-    assert looked_up("net", 128, 1, nearest=True).scaled == 0
-    both = TABLE.speeds(["net"] * 3, np.array([64.0] * 3), np.array([6, 2, 6]), ["a"], nearest=True)
-    assert (both.consolidated[:, 0].tolist(), both.scaled) == ([21, 7, 21], 2)
-
-
-def test_what_was_not_measured_on_several_servers_runs_on_one_only_or_as_fast() -> None:
-    found = looked_up("net", 64, 2)
-    only = found.without_gaps(one_server=True)
-    assert (only.consolidated.tolist(), only.unconsolidated.tolist()) == ([[3, 7, 0]], [[0, 5, 0]])
-    alike = found.without_gaps(one_server=False)
-    assert (alike.consolidated.tolist(), alike.unconsolidated.tolist()) == ([[3, 7, 0]], [[3, 5, 0]])
-    # Where it is 0 on one server it is 0 on several by either rule.
-    for rule in (True, False):
-        assert looked_up("net", 128, 2).without_gaps(one_server=rule).unconsolidated.tolist() == [[0, 0, 0]]
+    np.testing.assert_array_equal(looked_up("net", 64, 2, nearest=True), looked_up("net", 64, 2))
+    assert np.isnan(looked_up("net", 128, 1, nearest=True)).all()
 
 
 def test_speeds_of_a_pair_are_those_of_its_order() -> None:

@@ -101,13 +101,7 @@ def draw_models(
 def measured_provenance(
     table: SpeedTable, seed: int, report: MeasuredReport, source: SourceFile, made: Provenance | None
 ) -> Provenance:
-    """Provenance of drawn models.
-
-    Parameters
-    ----------
-    source : file of the jobs
-    made : provenance of the jobs before; None where they have none
-    """
+    """Provenance of drawn models; ``made`` is that of the jobs before, None where they have none."""
     dropped = report.read - report.kept
     rejected = {"unmeasured": dropped} if dropped else {}
     return Provenance(

@@ -8,6 +8,7 @@ see docs/certificates.md#gpu-types. Certificates call it when a run is over.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -138,9 +139,13 @@ class TypeSpeeds(NamedTuple):
     """(n, T) largest share of its work that a job does in a microsecond on a type; 0 where it cannot run."""
     gpus: FloatArray
     """(n,) quanta of GPU that each job holds."""
+    known: FloatArray | None = None
+    """(T,) prices; those of `gpu_prices` where None."""
 
     def prices(self, world: World, jobs: IntArray, may: BoolArray) -> FloatArray:
         """(T,) prices for jobs of a family, by position; see `gpu_prices`."""
+        if self.known is not None:
+            return self.known
         number = self.number(world, may)
         gpus = self.gpus[jobs]
         fits = (self.speed[jobs] > 0) & (gpus[:, None] <= number)
@@ -159,8 +164,7 @@ class TypeSpeeds(NamedTuple):
         speed = self.speed[jobs]
         paid = np.full(speed.shape, np.inf)
         np.divide(prices * self.gpus[jobs][:, None], speed, out=paid, where=speed > 0)
-        least: FloatArray = paid.min(axis=1, initial=np.inf)
-        return np.where(np.isfinite(least), least, 0.0)
+        return np.where(speed.any(axis=1), paid.min(axis=1, initial=np.inf), 0.0)
 
 
 PRICED_GPUS = "priced GPUs"
@@ -253,18 +257,18 @@ def _limits(
     families = [family for of_part in divided for family in of_part]
     number = np.zeros(len(times.release), dtype=np.int64)
     paid = np.zeros((len(times.release), 0 if speeds is None else 1))
-    offers = []
+    offers: list[Callable[[BoolArray], FloatArray]] = []
     for i, family in enumerate(families):
         number[family.jobs] = i
-        offers.append(_Offer(world))
+        priced = None
         if speeds is not None:
-            prices = speeds.prices(world, family.jobs, family.may)
-            paid[family.jobs, 0] = speeds.least_paid(family.jobs, prices) * _SURELY
-            offers[i] = _Offer(world, (speeds, prices))
+            priced = speeds, speeds.prices(world, family.jobs, family.may)
+            paid[family.jobs, 0] = speeds.least_paid(family.jobs, priced[1]) * _SURELY
+        offers.append(partial(_offer, world, priced))
     names = partition_names(world)
     return JctLimits(
         times._replace(area=np.hstack([times.area, paid])),
-        np.array([offer.of(family.may) for offer, family in zip(offers, families, strict=True)]),
+        np.array([offer(family.may) for offer, family in zip(offers, families, strict=True)]),
         number,
         resources=(*world.facts.resources, PRICED_GPUS),
         partitions=None if names is None else tuple(names[family.partition] for family in families),
@@ -274,30 +278,22 @@ def _limits(
     )
 
 
-class _Offer(NamedTuple):
-    """What servers offer: quanta of each resource and, with prices of GPU types, priced GPUs."""
-
-    world: World
-    priced: tuple[TypeSpeeds, FloatArray] | None = None
-    """With the (T,) prices."""
-
-    def of(self, may: BoolArray) -> FloatArray:
-        """(R,) or (R + 1,) the most of it on servers of ``may``, (R, S)."""
-        most = most_capacity(self.world, may)
-        if self.priced is None:
-            return most
-        speeds, prices = self.priced
-        return np.append(most, prices @ speeds.number(self.world, may))
+def _offer(world: World, priced: tuple[TypeSpeeds, FloatArray] | None, may: BoolArray) -> FloatArray:
+    """(R,) the most that servers of ``may``, (R, S), offer; with prices of GPU types then priced GPUs."""
+    most = most_capacity(world, may)
+    return most if priced is None else np.append(most, priced[1] @ priced[0].number(world, may))
 
 
-def _nested(offer: _Offer, family: Family, groups: Sequence[Sequence[Family]]) -> tuple[NestedJobs, ...]:
+def _nested(
+    offer: Callable[[BoolArray], FloatArray], family: Family, groups: Sequence[Sequence[Family]]
+) -> tuple[NestedJobs, ...]:
     """Jobs within a family that may use a part of its servers only, for each such part that is a pool."""
     within = [group for group in groups[family.partition] if np.isin(group.jobs, family.jobs).all()]
     parts = {group.may.tobytes(): group.may for group in within if (group.may != family.may).any()}
     found = []
     for may in parts.values():
         mine = [group.jobs for group in within if (group.may <= may).all()]
-        found.append(NestedJobs(np.sort(np.concatenate(mine)), offer.of(may)))
+        found.append(NestedJobs(np.sort(np.concatenate(mine)), offer(may)))
     return tuple(found)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import nnls
 from scipy.sparse import csr_array, diags_array
 from scipy.sparse.linalg import splu
 
@@ -18,35 +17,11 @@ _DAMPING = 1e-14
 def least_norm(matrix: csr_array, bound: FloatArray) -> FloatArray | None:
     """Least sum of squares of y >= 0 with ``matrix @ y >= bound``, within about 1e-9; None: not found.
 
-    matrix: (M, V), rows of norm 1.
-    """
-    for solve in (_interior_point, _active_set):
-        y = solve(matrix, bound)
-        if y is not None and (matrix @ y >= bound - 1e-9).all():
-            return np.maximum(y, 0)
-    return None
+    By an interior point, in time linear in the rows where these share few unknowns.
 
-
-def _active_set(matrix: csr_array, bound: FloatArray) -> FloatArray | None:
-    """By non-negative least squares: slower, and wrong in a few programmes of a thousand with pairs.
-
-    Source: Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23.
-    """
-    unknowns = matrix.shape[1]
-    system = np.zeros((unknowns + 1, unknowns + len(bound)))
-    system[:-1, :unknowns] = np.eye(unknowns)
-    system[:-1, unknowns:] = matrix.toarray().T
-    system[-1, unknowns:] = bound
-    target = np.append(np.zeros(unknowns), 1.0)
-    try:
-        residual = system @ nnls(system, target)[0] - target
-    except RuntimeError:  # too many steps
-        return None
-    return -residual[:-1] / residual[-1] if residual[-1] else None  # 0: no y fulfils all rows
-
-
-def _interior_point(matrix: csr_array, bound: FloatArray) -> FloatArray | None:
-    """In time linear in the rows where these share few unknowns.
+    Parameters
+    ----------
+    matrix : (M, V), rows of norm 1
 
     Source: Nocedal and Wright, Numerical Optimization, 2nd edition, algorithm 16.4 (Mehrotra); a short step
     is replaced by one towards the central path.
@@ -60,7 +35,7 @@ def _interior_point(matrix: csr_array, bound: FloatArray) -> FloatArray | None:
         primal = matrix @ y - slack - bound
         gap = point[:size] @ point[size:] / size
         if gap < _GAP and max(np.abs(dual).max(), np.abs(primal).max()) < _RESIDUAL:
-            return y
+            return np.maximum(y, 0)
         scale = y / (y + y_price)
         normal = matrix @ diags_array(scale) @ transposed + diags_array(slack / price + _DAMPING)
         try:

@@ -128,7 +128,7 @@ class FinishTimeFair(_TimeRule):
 
 
 def least_ratio(programme: Programme, alone_s: FloatArray) -> float:
-    """Least r, within 1e-9, at which each job can have its need, s/(r alone_s - a).
+    """Least r, to 1e-9 or the solver's tolerance, at which each job can have its need, s/(r alone_s - a).
 
     If r is too low, the highest level of the needs is below 1. By the dual solution it is so up to a higher
     ratio, which comes next: Newton's method, from below.
@@ -142,7 +142,10 @@ def least_ratio(programme: Programme, alone_s: FloatArray) -> float:
         if level >= 1 - 1e-9:
             return ratio
         shortage = partial(_shortage, binding * left_s / level, alone_s, now.age_s)
-        ratio = brentq(shortage, ratio, ratio / level * (1 + 1e-9), xtol=1e-15 * ratio)
+        higher = brentq(shortage, ratio, ratio / level * (1 + 1e-9), xtol=1e-15 * ratio)
+        if higher <= ratio:  # within the tolerance of the solver
+            return ratio
+        ratio = higher
 
 
 def _shortage(weight: FloatArray, alone_s: FloatArray, age_s: FloatArray, ratio: float) -> float:

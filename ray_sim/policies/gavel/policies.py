@@ -7,7 +7,6 @@ from typing import ClassVar, Unpack
 import numpy as np
 
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
-from ray_sim.model.units import QUANTA_PER_UNIT
 from ray_sim.policies.gavel.jobs import Shares
 from ray_sim.policies.gavel.needs import FinishTimeFair, Makespan, MaxMin
 from ray_sim.policies.gavel.policy import AWARE, ROUNDS, RoundOptions, RoundPolicy
@@ -58,12 +57,12 @@ class MaxMinPolicy(RoundPolicy):
     def __init__(
         self, aware: bool = True, packing: bool = False, fill: bool = False, **rounds: Unpack[RoundOptions]
     ) -> None:
-        super().__init__(aware=aware, packing=packing, **rounds)
-        self._aware, self._fill = aware, fill
+        super().__init__(aware, packing, **rounds)
+        self._fill = fill
 
     def new_shares(self, world: PolicyContext, seed: int) -> Shares:
         """Max-min, or water filling."""
-        return WaterFilling(aware=self._aware) if self._fill else MaxMin(aware=self._aware)
+        return (WaterFilling if self._fill else MaxMin)(aware=self._aware)
 
 
 class HierarchicalPolicy(RoundPolicy):
@@ -84,11 +83,11 @@ class HierarchicalPolicy(RoundPolicy):
         ),
         *ROUNDS,
     )
+    sees: frozenset[str] = RoundPolicy.sees | {"vc"}
 
     def __init__(self, aware: bool = True, fifo: str | None = None, **rounds: Unpack[RoundOptions]) -> None:
-        self.sees = self.sees | {"vc"}
-        super().__init__(aware=aware, **rounds)
-        self._aware, self._fifo = aware, fifo
+        super().__init__(aware, **rounds)
+        self._fifo = fifo
 
     def new_shares(self, world: PolicyContext, seed: int) -> Shares:
         """Water filling with the weights of the cluster's teams.
@@ -113,38 +112,46 @@ class HierarchicalPolicy(RoundPolicy):
         return WaterFilling(aware=self._aware, entities=entities)
 
 
-class FinishTimeFairPolicy(RoundPolicy):
+class _TimePolicy(RoundPolicy):
+    """Base of policies by times to the end, which know speeds of all types or of a reference type only."""
+
+    section: ClassVar[str] = _SOURCE
+    parameters: ClassVar[tuple[Parameter, ...]] = (AWARE, REFERENCE, *ROUNDS)
+    rule: ClassVar[type[FinishTimeFair] | type[Makespan]]
+
+    def __init__(self, aware: bool = True, reference: str = "V100", **rounds: Unpack[RoundOptions]) -> None:
+        super().__init__(aware, **rounds)
+        self._reference = reference
+
+    def new_shares(self, world: PolicyContext, seed: int) -> Shares:
+        """The rule.
+
+        Raises
+        ------
+        UnknownNameError : no server is of the reference type
+        """
+        types = self._speeds.types
+        if self._aware:
+            return self.rule()
+        if self._reference not in types:
+            raise UnknownNameError("GPU type", self._reference, types)
+        return self.rule(types.index(self._reference))
+
+
+class FinishTimeFairPolicy(_TimePolicy):
     """Lower the largest ratio of a job's time to that with an equal part of the cluster (Themis)."""
 
     name: ClassVar[str] = "finish_time_fair"
-    section: ClassVar[str] = _SOURCE
     summary: ClassVar[str] = "least largest finish-time ratio, in rounds (Themis in Gavel)"
-    parameters: ClassVar[tuple[Parameter, ...]] = (AWARE, REFERENCE, *ROUNDS)
-
-    def __init__(self, aware: bool = True, reference: str = "V100", **rounds: Unpack[RoundOptions]) -> None:
-        super().__init__(aware=aware, **rounds)
-        self._aware, self._reference = aware, reference
-
-    def new_shares(self, world: PolicyContext, seed: int) -> Shares:
-        """Finish-time fairness."""
-        return FinishTimeFair(None if self._aware else self.type_number(self._reference))
+    rule = FinishTimeFair
 
 
-class MakespanPolicy(RoundPolicy):
+class MakespanPolicy(_TimePolicy):
     """Shorten the time in which all jobs that are there can end."""
 
     name: ClassVar[str] = "makespan"
-    section: ClassVar[str] = _SOURCE
     summary: ClassVar[str] = "least time to the end of all jobs, in rounds (Gavel)"
-    parameters: ClassVar[tuple[Parameter, ...]] = (AWARE, REFERENCE, *ROUNDS)
-
-    def __init__(self, aware: bool = True, reference: str = "V100", **rounds: Unpack[RoundOptions]) -> None:
-        super().__init__(aware=aware, **rounds)
-        self._aware, self._reference = aware, reference
-
-    def new_shares(self, world: PolicyContext, seed: int) -> Shares:
-        """Least makespan."""
-        return Makespan(None if self._aware else self.type_number(self._reference))
+    rule = Makespan
 
 
 class ThroughputPolicy(RoundPolicy):
@@ -174,7 +181,7 @@ class ThroughputPolicy(RoundPolicy):
     )
 
     def __init__(self, by: str = "steps", deadlines: bool = False, **rounds: Unpack[RoundOptions]) -> None:
-        super().__init__(aware=True, **rounds)
+        super().__init__(**rounds)
         self._by, self._deadlines = by, deadlines
 
     def new_shares(self, world: PolicyContext, seed: int) -> Shares:
@@ -190,8 +197,9 @@ class ThroughputPolicy(RoundPolicy):
                 raise InvalidScenarioError(
                     "throughput: by=cost needs the prices of servers; give them in the cluster file"
                 )
-            gpus = world.cluster.capacity[:, world.cluster.resources.index("gpu")]
-            prices = self.gpu_prices(np.array(world.cluster.price), gpus / QUANTA_PER_UNIT["gpu"])
+            number = np.array([len(servers) for servers in self._server_of])
+            of_type = self._speeds.of_server[:, None] == np.arange(len(number))
+            prices = np.array(world.cluster.price) @ of_type / np.maximum(number, 1)
         allowed_s = world.jobs.deadline_s.astype(float) if self._deadlines else None
         return Throughput(relative=self._by == "relative", prices=prices, allowed_s=allowed_s)
 
@@ -209,14 +217,13 @@ class GavelFifoPolicy(RoundPolicy):
     def __init__(self, aware: bool = True, packing: bool = False, **rounds: Unpack[RoundOptions]) -> None:
         if packing and not aware:
             raise InvalidScenarioError("gavel_fifo: packing=true needs aware=true, as it compares speeds")
-        super().__init__(aware=aware, packing=packing, **rounds)
-        self._aware, self._as_published = aware, bool(rounds.get("published", False))
+        super().__init__(aware, packing, **rounds)
 
     def new_shares(self, world: PolicyContext, seed: int) -> Shares:
         """FIFO."""
         if self._aware:
             return FifoAware()
-        return FifoPublished(seed) if self._as_published else FifoAgnostic(seed)
+        return (FifoPublished if self._rules.published else FifoAgnostic)(seed)
 
 
 class AlloxPolicy(RoundPolicy):
@@ -245,7 +252,7 @@ class AlloxPolicy(RoundPolicy):
     in_line: ClassVar[bool] = True
 
     def __init__(self, alpha: float = 1.0, **rounds: Unpack[RoundOptions]) -> None:
-        super().__init__(aware=True, **rounds)
+        super().__init__(**rounds)
         self._alpha = alpha
 
     def new_shares(self, world: PolicyContext, seed: int) -> Shares:

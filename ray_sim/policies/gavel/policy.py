@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import ClassVar, TypedDict, Unpack, cast
 
 import numpy as np
 
 from ray_sim.kernels.core.measured_rates import ON_ONE, SPREAD
-from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
+from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, US_PER_S, BoolArray, FloatArray, IntArray
 from ray_sim.policies.gavel.jobs import JobsNow, Shares
 from ray_sim.policies.gavel.ledger import LiveJobs
@@ -109,8 +111,8 @@ class RoundPolicy(Policy):
     sees: frozenset[str] = frozenset({"steps", "measured_speeds", "work_left", WHOLE_TRACE})
     unchanging: ClassVar[frozenset[str]] = frozenset(
         {
-            *("_rules", "_speeds", "_gpus", "_speed", "_fastest", "_server_of", "_restart_s", "_jobs"),
-            *("_wanted", "_steps", "_weight"),
+            *("_aware", "_packing", "_rules"),
+            *("_speeds", "_fastest", "_server_of", "_restart_s", "_jobs", "_wanted"),
         }
     )
     most_gpus: ClassVar[int] = 2**20
@@ -120,8 +122,8 @@ class RoundPolicy(Policy):
     fills_idle: ClassVar[bool] = True
     """Whether jobs without a share get GPUs that are left."""
 
-    def __init__(self, *, aware: bool, packing: bool = False, **rounds: Unpack[RoundOptions]) -> None:
-        self._packing = packing
+    def __init__(self, aware: bool = True, packing: bool = False, **rounds: Unpack[RoundOptions]) -> None:
+        self._aware, self._packing = aware, packing
         self._rules = RoundRules(shuffle_types=not aware and not packing, fill_idle=self.fills_idle, **rounds)
 
     @property
@@ -131,27 +133,7 @@ class RoundPolicy(Policy):
 
     @abstractmethod
     def new_shares(self, world: PolicyContext, seed: int) -> Shares:
-        """The computation of shares of a run; `type_number` and `gpu_prices` can be asked."""
-
-    def type_number(self, gpu_type: str) -> int:
-        """Number of a GPU type of the cluster.
-
-        Raises
-        ------
-        UnknownNameError : no server is of that type
-        """
-        types = self._speeds.types
-        if gpu_type not in types:
-            raise UnknownNameError("GPU type", gpu_type, types)
-        return types.index(gpu_type)
-
-    def gpu_prices(self, prices: FloatArray, gpus: FloatArray) -> FloatArray:
-        """(T,) mean price of a GPU of each type, by the prices and GPUs of servers, (S,) each."""
-        of_server, types = self._speeds.of_server, len(self._speeds.types)
-        typed = of_server >= 0
-        paid, number = (np.bincount(of_server[typed], amount[typed], types) for amount in (prices, gpus))
-        mean: FloatArray = paid / np.maximum(number, 1)
-        return mean
+        """The computation of shares of a run; speeds and servers of each type are known."""
 
     def start(self, world: PolicyContext, streams: Streams) -> None:
         """Number the GPUs of each type, server by server.
@@ -170,15 +152,20 @@ class RoundPolicy(Policy):
                 f"{self.name}: round_s={self._rules.round_s:g} leaves no time beside restart_cost_s="
                 f"{self._restart_s:g}; give longer rounds"
             )
-        self._jobs = world.jobs
-        self._steps, self._weight = world.jobs.steps.astype(float), world.jobs.weight.astype(float)
         self._speeds = speeds = cast("JobSpeeds", world.jobs.speeds)
-        self._gpus = world.gang_gpus() // QUANTA_PER_UNIT["gpu"]
         gpus = world.cluster.capacity[:, world.cluster.resources.index("gpu")] // QUANTA_PER_UNIT["gpu"]
         of_type = [np.flatnonzero(speeds.of_server == t) for t in range(len(speeds.types))]
         self._server_of = [np.repeat(servers, gpus[servers]) for servers in of_type]
         self._fastest = speeds.fastest
-        self._speed = self._planned_speed(world, of_type, gpus)
+        job_gpus = world.gang_gpus() // QUANTA_PER_UNIT["gpu"]
+        self._jobs = LiveJobs(
+            row=np.arange(len(job_gpus)),
+            arrival_s=world.jobs.submit_us / US_PER_S,
+            gpus=job_gpus,
+            weight=world.jobs.weight.astype(float),
+            steps_left=world.jobs.steps.astype(float),
+            speed=self._planned_speed(world, job_gpus, of_type, gpus),
+        )
         if self._packing and not speeds.packing:
             raise InvalidScenarioError(
                 f"{self.name}: packing=true needs -w packing=true, so that jobs may share GPUs"
@@ -190,9 +177,9 @@ class RoundPolicy(Policy):
             self._pair_speeds if self._packing else None,
         )
         self._shares = self.new_shares(world, streams.seed)
-        self._ends_us = np.full(len(self._gpus), NEVER_US)
+        self._ends_us = np.full(len(job_gpus), NEVER_US)
         self._admitted = 0
-        self._wanted = (self._speed.max(axis=1, initial=0.0) > 0) & (self._gpus <= self.most_gpus)
+        self._wanted = self._jobs.speed.any(axis=1) & (job_gpus <= self.most_gpus)
 
     def _pair_speeds(self, pairs: IntArray) -> FloatArray:
         """(P, 2, T) steps per second of both jobs of pairs, (P, 2); 0 where they cannot share a GPU."""
@@ -200,10 +187,12 @@ class RoundPolicy(Policy):
         both = self._speeds.shared[keys[:, [0, 1]], keys[:, [1, 0]]]
         return np.where(keys.min(axis=1)[:, None, None] >= 0, both, 0.0)
 
-    def _planned_speed(self, world: PolicyContext, of_type: list[IntArray], gpus: IntArray) -> FloatArray:
+    def _planned_speed(
+        self, world: PolicyContext, job_gpus: IntArray, of_type: list[IntArray], gpus: IntArray
+    ) -> FloatArray:
         """(J, T) speed by which shares are planned: on one server where a gang fits; 0 without room."""
-        whole = np.stack([gpus[servers].max(initial=0) >= self._gpus for servers in of_type], axis=1)
-        room = np.stack([gpus[servers].sum() >= self._gpus for servers in of_type], axis=1)
+        whole = job_gpus[:, None] <= [gpus[servers].max(initial=0) for servers in of_type]
+        room = job_gpus[:, None] <= [gpus[servers].sum() for servers in of_type]
         on_one, spread = self._speeds.alone[:, :, ON_ONE], self._speeds.alone[:, :, SPREAD]
         if self._rules.one_server:
             planned = np.where(whole, on_one, 0.0)
@@ -216,7 +205,7 @@ class RoundPolicy(Policy):
         """Suspend the jobs whose time in the round is over; at its end, begin the next."""
         self._note_changes(view)
         reject = view.arrived[~self._wanted[view.arrived]]
-        large, fast = self._gpus[reject] > self.most_gpus, self._fastest[reject] > 0
+        large, fast = self._jobs.gpus[reject] > self.most_gpus, self._fastest[reject] > 0
         reasons = np.where(large, "several_gpus", np.where(fast, "never_fits", "no_speed"))
         over = view.running[self._ends_us[view.running] <= view.now_us]
         ending = np.intersect1d(over, self._finishing())
@@ -273,7 +262,7 @@ class RoundPolicy(Policy):
         self._take_back(view)
         for t, servers in enumerate(self._server_of):
             rounds.set_there(t, view.available[servers])
-        coming = self._admitted < len(self._gpus)
+        coming = self._admitted < len(self._wanted)
         leases = self._begin(coming)
         if not rounds.running and rounds.due(coming):  # else those that came meanwhile would wait for ever
             leases = self._begin(coming)
@@ -295,14 +284,12 @@ class RoundPolicy(Policy):
 
     def _guests(self, leases: Leases, rows: list[Rows], changes: dict[int, Rows]) -> Guests | None:
         """The second job of each pair as the guest of the first; its rows are added to the changes."""
-        hosts = {}
-        for (host, guest), placed in zip(leases.member.tolist(), rows, strict=True):
-            if guest >= 0:
-                hosts[guest] = host
-                changes[guest] = [(server, role, 0) for server, role, _ in placed]
-        guests = sorted(hosts)
-        job, host = np.array([guests, [hosts[guest] for guest in guests]], dtype=np.int64)
-        return Guests(job, host) if hosts else None
+        pairs = np.flatnonzero(leases.member[:, 1] >= 0)
+        host, guest = leases.member[pairs].T
+        for job, pair in zip(guest.tolist(), pairs.tolist(), strict=True):
+            changes[job] = [(server, role, 0) for server, role, _ in rows[pair]]
+        order = np.argsort(guest)
+        return Guests(guest[order], host[order]) if len(pairs) else None
 
     def _begin(self, coming: bool) -> Leases:
         """Compute shares if it is time, and choose who runs."""
@@ -323,19 +310,10 @@ class RoundPolicy(Policy):
     def _admit(self, view: View) -> None:
         """Add the jobs that have arrived by the rounds' clock."""
         jobs = np.arange(self._admitted, view.arrivals)
-        arrival_s = self._jobs.submit_us[jobs] / US_PER_S
-        jobs = jobs[arrival_s <= self._rounds.clock_s]
+        jobs = jobs[self._jobs.arrival_s[jobs] <= self._rounds.clock_s]
         self._admitted += len(jobs)
         jobs = np.intersect1d(jobs[self._wanted[jobs]], np.union1d(view.running, view.waiting))
-        new = LiveJobs(
-            row=jobs,
-            arrival_s=self._jobs.submit_us[jobs] / US_PER_S,
-            gpus=self._gpus[jobs],
-            weight=self._weight[jobs],
-            steps_left=self._steps[jobs],
-            speed=self._speed[jobs],
-        )
-        self._rounds.add(new)
+        self._rounds.add(LiveJobs._make(column[jobs] for column in self._jobs))
 
     def _take_back(self, view: View) -> None:
         """Set the steps left of jobs that lost progress, or did more than planned beside another."""
@@ -346,21 +324,15 @@ class RoundPolicy(Policy):
 
     def _held(self, view: View) -> dict[int, Rows]:
         """What the jobs that run hold."""
-        running = view.running
-        rows = view.placements.rows_of(running)
-        return {
-            job: [
-                (int(rows.server[k]), int(rows.role[k]), int(rows.tasks[k]))
-                for k in range(rows.ptr[i], rows.ptr[i + 1])
-            ]
-            for i, job in enumerate(running.tolist())
-        }
+        ptr, *columns = (column.tolist() for column in view.placements.rows_of(view.running))
+        rows = list(zip(*columns, strict=True))
+        spans = zip(view.running.tolist(), pairwise(ptr), strict=True)
+        return {job: rows[first:end] for job, (first, end) in spans}
 
     def _rows(self, gpu_type: int, gpus: IntArray) -> Rows:
         """The servers of GPUs of a type."""
-        servers, tasks = np.unique(self._server_of[gpu_type][gpus], return_counts=True)
-        pairs = zip(servers.tolist(), tasks.tolist(), strict=True)
-        return [(server, WORKER, count) for server, count in pairs]
+        tasks = Counter(self._server_of[gpu_type][gpus].tolist())
+        return [(server, WORKER, tasks[server]) for server in sorted(tasks)]
 
     def _speeds_of(self, leases: Leases, rows: list[Rows]) -> FloatArray:
         """(L, 2) steps per second of the jobs of each lease on the servers that it has."""
@@ -370,19 +342,12 @@ class RoundPolicy(Policy):
         speed[alone, 0] = self._speeds.alone[leases.member[alone, 0], leases.type[alone], form[alone]]
         return speed
 
-    def _pauses_s(
-        self, view: View, leases: Leases, rows: list[Rows], held: dict[int, Rows]
-    ) -> FloatArray | None:
-        """(L,) pause of each lease: of jobs that resume or move; None where a restart takes no time."""
-        if self._restart_s == 0:
-            return None
+    def _pauses_s(self, view: View, leases: Leases, rows: list[Rows], held: dict[int, Rows]) -> FloatArray:
+        """(L,) pause of each lease: of jobs that resume or move."""
         first = leases.member[:, 0]
-        stays = np.array(
-            [held.get(job) == placed for job, placed in zip(first.tolist(), rows, strict=True)],
-            dtype=np.bool_,
-        )
-        fresh = view.first_start_us(first) == NEVER_US
-        return np.where(fresh | stays, 0.0, self._restart_s)
+        same = [held.get(job) == placed for job, placed in zip(first.tolist(), rows, strict=True)]
+        stays = np.array(same, dtype=np.bool_) | (view.first_start_us(first) == NEVER_US)
+        return np.where(stays, 0.0, self._restart_s)
 
     def counts(self) -> Mapping[str, int]:
         """Rounds, computations of shares, and entries that kept their GPUs from one round to the next."""

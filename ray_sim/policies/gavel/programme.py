@@ -41,8 +41,6 @@ class Programme:
     """Shares of J >= 1 jobs, each of which runs on some type that has its GPUs; errors have ``name``."""
 
     def __init__(self, name: str, now: JobsNow) -> None:
-        fits = ((now.speed > 0) & (now.gpus[:, None] <= now.capacity)).any(axis=1)
-        assert fits.all(), f"{name}: jobs that run nowhere, so no level is above 0: {now.job[~fits]}"
         self.name, self.now = name, now
 
     def corner(self, *, per_level: _Amount = 0.0, floor: _Amount = 0.0, gain: _Amount = 0.0) -> Corner:

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ray_sim.model.errors import InvalidInputError
-from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.model.units import BoolArray, FloatArray, IntArray
 from ray_sim.policies.gavel.jobs import JobsNow
 from ray_sim.policy_api import State, Stateless
 
@@ -142,9 +141,9 @@ class FifoPublished(FifoAgnostic):
         return self.keep(now, gpu_type)
 
 
-def _fits(job: int, now: JobsNow, left: IntArray) -> np.ndarray:
+def _fits(job: int, now: JobsNow, left: IntArray) -> BoolArray:
     """(T,) whether a type has room for a job, and the job runs on it."""
-    fits: np.ndarray = (left >= now.gpus[job]) & (now.speed[job] > 0)
+    fits: BoolArray = (left >= now.gpus[job]) & (now.speed[job] > 0)
     return fits
 
 
@@ -160,11 +159,6 @@ class Allox(_KeepingTypes):
         self.alpha = alpha
 
     def shares(self, now: JobsNow) -> FloatArray:
-        if (now.gpus > 1).any():
-            raise InvalidInputError(
-                f"allox: row {now.job[now.gpus.argmax()]} of the workload: expected a job of 1 GPU, "
-                f"found {now.gpus.max()}; take another rule"
-            )
         gpu_type, left = self.kept(now)
         waiting = np.flatnonzero(gpu_type == _NO_TYPE)
         free = np.repeat(np.arange(len(left)), np.maximum(left, 0))

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from ray_sim.model.teams import classes_of
-from ray_sim.model.units import IntArray
+from ray_sim.model.units import QUANTA_PER_UNIT, IntArray
 from ray_sim.policy_api import FASTEST, GPU_TYPE, Parameter, PolicyContext, PriorityPolicy
 
 PRIORITY = Parameter(
@@ -52,3 +52,8 @@ class ClassFirst(PriorityPolicy):
         rank = np.unique(keys, return_inverse=True)[1]
         in_order: IntArray = (len(classes) - 1 - job_class) * max(len(keys), 1) + rank
         return in_order
+
+
+def gpu_count(world: PolicyContext) -> IntArray:
+    """(J,) GPUs of each job, rounded up, at least 1."""
+    return -(-world.gang_gpus() // QUANTA_PER_UNIT["gpu"])

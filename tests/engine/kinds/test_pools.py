@@ -10,8 +10,8 @@ import pytest
 
 from ray_sim.contract.elastic_worlds import busy_elastic, failing_elastic
 from ray_sim.engine.build_world import build_world
-from ray_sim.engine.kinds.announced.jobs import ANNOUNCED
-from ray_sim.engine.kinds.chunked.jobs import CHUNKED
+from ray_sim.engine.kinds.base import GANGS
+from ray_sim.engine.kinds.elastic.jobs import ELASTIC
 from ray_sim.engine.kinds.elastic.limits import certify_world_utility
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
@@ -32,7 +32,7 @@ from tests.worlds import Job, cluster_of, job_table, world_of
 
 ROUNDED = 3e-9
 SOLVER = 2e-6
-POLICIES = [name for name, policy in policy_classes().items() if policy.schedules not in (CHUNKED, ANNOUNCED)]
+POLICIES = [name for name, policy in policy_classes().items() if policy.schedules in (GANGS, ELASTIC)]
 SLOT_S = 100.0
 
 

@@ -1,4 +1,4 @@
-"""Runs of the authors' simulator, and a loop that plays `Rounds` by the shares that they recorded."""
+"""Runs of the authors' simulator: their jobs, shares and rounds, and a loop that plays `Rounds` by them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.gavel.jobs import JobsNow
-from ray_sim.policies.gavel.ledger import LiveJobs
+from ray_sim.policies.gavel.ledger import Ledger, LiveJobs
 from ray_sim.policies.gavel.rounds import Ended, RoundRules, Rounds
+from workloads.training.speed_tables import load_speeds
 
 TYPES = ("K80", "P100", "V100")
-RECORDED_ORDER = [2, 1, 0]
-"""Positions in the order V100, P100, K80 of the types in alphabetical order."""
+"""Records have them in the opposite order."""
 
 
 def names(folder: Path) -> list[str]:
@@ -28,92 +28,97 @@ def names(folder: Path) -> list[str]:
     return sorted(path.stem for path in (folder / "reference/gavel").glob("*.csv"))
 
 
+class RecordedState(NamedTuple):
+    """One computation: its jobs, (J + P, T) shares, and the optimum; NaN where the record has none."""
+
+    now: JobsNow
+    shares: FloatArray
+    value: float
+
+
 @dataclass(frozen=True)
 class RecordedRun:
-    """One run: its jobs, and what the authors' simulator did with them."""
+    """One run: its jobs, and what the simulator did with them."""
 
     jobs: LiveJobs
-    capacity: list[int]
-    model: list[tuple[str, str]]
-    pair_table: dict[tuple[tuple[str, str], tuple[str, str]], list[tuple[float, float]]]
-    computed: list[tuple[float, dict[str, list[float]]]]
+    capacity: IntArray
+    pair_speed: Callable[[IntArray], FloatArray]
+    computed: list[dict[str, Any]]
     played: list[tuple[float, dict[str, list[int]]]]
+    """Start of each round, and the GPUs of each entry; none where they were not recorded."""
     jct_s: list[float]
 
-    def shares(self, rounds: Rounds) -> Callable[[JobsNow], FloatArray]:
-        """The recorded shares, computation by computation."""
+    def shares(self, computation: int, now: JobsNow) -> FloatArray:
+        """The recorded shares of a computation; 0 of pairs without any."""
+        recorded = self.computed[computation]["allocation"]
+        names = [name_of(job, -1) for job in now.job] + [name_of(*now.job[pair]) for pair in now.pairs]
+        return np.reshape([recorded.get(name, [0.0] * 3)[::-1] for name in names], (-1, len(TYPES)))
 
-        def shares(now: JobsNow) -> FloatArray:
-            allocation = self.computed[rounds.computations][1]
-            names = [name_of(job, -1) for job in now.job] + [name_of(*now.job[pair]) for pair in now.pairs]
-            return np.array([allocation[name] for name in names], np.float64).reshape(-1, 3)[
-                :, RECORDED_ORDER
-            ]
+    def states(self, *, packed: bool) -> Iterator[RecordedState]:
+        """All computations; the steps left follow from the rounds, and are all where there are none."""
+        left, played = self.jobs.steps_left.copy(), self.played[::-1]
+        for number, computation in enumerate(self.computed):
+            while played and played[-1][0] < computation["time"]:
+                for entry, gpus in played.pop()[1].items():
+                    jobs = np.array(members(entry))
+                    speed = self.jobs.speed[jobs] if len(jobs) == 1 else self.pair_speed(jobs[None])[0]
+                    gpu_type = np.searchsorted(np.cumsum(self.capacity), gpus[0], side="right")
+                    left[jobs] -= np.minimum(np.floor(360 * speed[:, gpu_type]), left[jobs])
+            rows = np.unique([job for entry in computation["allocation"] for job in members(entry)])
+            ledger = Ledger(len(TYPES), 0.0, 0.0, self.pair_speed if packed else None)
+            here = self.jobs._replace(steps_left=left)
+            ledger.add(LiveJobs._make(column[rows.astype(np.int64)] for column in here))
+            now = ledger.now(computation["time"], self.capacity)
+            yield RecordedState(now, self.shares(number, now), computation.get("value", np.nan))
 
-        return shares
 
-    def pair_speed(self, pairs: IntArray) -> FloatArray:
-        """(P, 2, T) speeds of pairs of jobs."""
-        found = [self.pair_table[self.model[a], self.model[b]] for a, b in pairs.tolist()]
-        return np.array(found, dtype=np.float64).reshape(-1, len(TYPES), 2).transpose(0, 2, 1)
-
-
-def load(folder: Path, name: str) -> RecordedRun:
-    """Read a run, named TRACE_V100-P100-K80_POLICY."""
+def load(folder: Path, name: str, reference: str = "gavel") -> RecordedRun:
+    """Read a run, named TRACE_V100-P100-K80_POLICY, from a folder of data and references."""
     trace, counts = re.fullmatch(r"(\w+?)_(\d+-\d+-\d+)_\w+", name).groups()  # type: ignore[union-attr]
     rows = [line.split("\t") for line in _text(folder / f"data/gavel/{trace}.trace.gz").splitlines()]
-    gpus = [int(row[6]) for row in rows]
-    model = [_model(row[0]) for row in rows]
-    speeds = {
-        (row["model"], row["batch"], int(row["gpus"]), row["gpu_type"]): float(row["steps_per_s"])
-        for row in _table(folder / "data/gavel/speeds.csv.gz")
-        if row["table"] == "simulation" and row["consolidated"] == "1"
-    }
-    record: dict[str, Any] = json.loads(_text(folder / f"reference/gavel/allocations/{name}.alloc.json.gz"))
-    results = list(csv.DictReader((folder / f"reference/gavel/{name}.csv").read_text().splitlines()))
-    return RecordedRun(
-        jobs=LiveJobs(
-            row=np.arange(len(rows)),
-            arrival_s=np.array([float(row[9]) for row in rows]),
-            gpus=np.array(gpus, np.int64),
-            weight=np.array([float(row[7]) for row in rows]),
-            steps_left=np.array([float(row[5]) for row in rows]),
-            speed=np.array(
-                [[speeds[*key, n, each] for each in TYPES] for key, n in zip(model, gpus, strict=True)]
-            ),
-        ),
-        capacity=[int(count) for count in reversed(counts.split("-"))],
-        model=model,
-        pair_table=_pair_table(folder),
-        computed=[(each["time"], each["allocation"]) for each in record["log"]],
-        played=[(start_s, gpus_of) for start_s, gpus_of in record["rounds"]],
-        jct_s=[float(row["jct_s"]) for row in results],
+    steps, gpus, weight, arrival_s = np.array([[row[k] for k in (5, 6, 7, 9)] for row in rows], np.float64).T
+    models = [_model(row[0]) for row in rows]
+    kinds = sorted(set(models))
+    kind = np.array([kinds.index(model) for model in models])
+    model, batch = zip(*kinds, strict=True)
+    pairs = np.nan_to_num(
+        load_speeds().pair_speeds(model, np.array([each or np.nan for each in batch]), TYPES)
     )
+    batches = np.array([batch or np.nan for _, batch in models])
+    alone = load_speeds().speeds([each for each, _ in models], batches, gpus.astype(np.int64), TYPES)
+    results = folder / "reference" / reference
+    record = json.loads(_text(results / f"allocations/{name}.alloc.json.gz"))
+    times = csv.DictReader((results / f"{name}.csv").read_text().splitlines())
+    return RecordedRun(
+        LiveJobs(np.arange(len(rows)), arrival_s, gpus.astype(np.int64), weight, steps, alone[:, :, 0]),
+        np.array([int(count) for count in reversed(counts.split("-"))]),
+        lambda rows: pairs[kind[rows[:, 0]], kind[rows[:, 1]]],
+        record["log"],
+        [(start_s, gpus_of) for start_s, gpus_of in record.get("rounds", [])],
+        [float(row["jct_s"]) for row in times],
+    )
+
+
+def recorded_states(
+    folder: Path, run: str, *, reference: str = "gavel", pairs: bool = False
+) -> Iterator[RecordedState]:
+    """Computations of a run; ``pairs``: those of jobs of one GPU may share it."""
+    return load(folder, run, reference).states(packed=pairs)
 
 
 def _text(path: Path) -> str:
     return gzip.decompress(path.read_bytes()).decode()
 
 
-def _table(path: Path) -> Iterator[dict[str, str]]:
-    return iter(csv.DictReader(_text(path).splitlines()))
-
-
-def _model(text: str) -> tuple[str, str]:
+def _model(text: str) -> tuple[str, int]:
+    """Model and batch; 0 without one."""
     model, batch = re.fullmatch(r"(.+?)(?: \(batch size (\d+)\))?", text).groups()  # type: ignore[union-attr]
-    return model, batch or ""
+    return model, int(batch or 0)
 
 
-def _pair_table(folder: Path) -> dict[tuple[tuple[str, str], tuple[str, str]], list[tuple[float, float]]]:
-    table: dict[tuple[tuple[str, str], tuple[str, str]], list[tuple[float, float]]] = {}
-    for row in _table(folder / "data/gavel/pairs.csv.gz"):
-        if row["table"] == "simulation":
-            a, b = (row["model_a"], row["batch_a"]), (row["model_b"], row["batch_b"])
-            speeds = float(row["steps_per_s_a"]), float(row["steps_per_s_b"])
-            at = TYPES.index(row["gpu_type"])
-            table.setdefault((a, b), [(0.0, 0.0)] * 3)[at] = speeds
-            table.setdefault((b, a), [(0.0, 0.0)] * 3)[at] = speeds[::-1]
-    return table
+def members(entry: str) -> tuple[int, ...]:
+    """Jobs of an entry, by its name in the records."""
+    return tuple(int(job) for job in re.findall(r"\d+", entry))
 
 
 @dataclass
@@ -140,11 +145,10 @@ def replay(run: RecordedRun, name: str) -> Replay:
     )
     first = np.cumsum([0, *run.capacity])
     result = Replay([], [], [float("nan")] * len(run.jobs.row), rounds)
-    recorded = run.shares(rounds)
 
     def shares(now: JobsNow) -> FloatArray:
         result.computed_s.append(rounds.clock_s)
-        return recorded(now)
+        return run.shares(rounds.computations, now)
 
     for ended in play(rounds, run.jobs, shares):
         for job, end_s, finished in zip(*ended, strict=True):

@@ -22,14 +22,8 @@ from ray_sim.policies.gavel.needs import (
     mean_speed,
 )
 from ray_sim.policies.gavel.programme import Programme
-from tests.gavel_states import (
-    assert_shareable,
-    example,
-    random_jobs,
-    recorded_states,
-    rows_of,
-    speeds,
-)
+from tests.policies.gavel.recorded import recorded_states
+from tests.policies.gavel.small_jobs import assert_shareable, example, random_jobs, rows_of, speeds
 from tests.proofs import instances
 
 E = example()
@@ -102,6 +96,17 @@ def test_finish_time_fair_ratios_of_the_example() -> None:
     assert ratio(aged, alone_s) == pytest.approx(1.01921, abs=1e-5)
     expected = [[0.64679, 0], [0.35321, 0.27474], [0, 0.72526]]
     np.testing.assert_allclose(FinishTimeFair().shares(aged), expected, atol=1e-5)
+
+
+def test_ratios_of_jobs_of_very_unequal_length_are_found() -> None:
+    # From 1 to 1e8 steps: the solver's tolerance is larger than that of the ratio.
+    rng = np.random.default_rng(95)
+    now = random_jobs(rng, 8)
+    speed = now.speed * 10.0 ** rng.uniform(-3, 3, (8, 1))
+    now = replace(now, speed=speed, steps_left=10.0 ** rng.uniform(0, 8, 8))
+    rule = FinishTimeFair()
+    need = rule.need(Programme(rule.name, now))
+    assert Programme(rule.name, now).corner(per_level=need).level == pytest.approx(1, abs=1e-6)
 
 
 def test_a_pair_may_be_faster_than_one_of_its_jobs() -> None:

@@ -14,7 +14,7 @@ from ray_sim.model.units import FloatArray
 from ray_sim.policies.gavel.jobs import JobsNow
 from ray_sim.policies.gavel.needs import mean_speed
 from ray_sim.policies.gavel.programme import InfeasibleSharesError, Programme, UnsolvedError
-from tests.gavel_states import example, random_jobs, speeds
+from tests.policies.gavel.small_jobs import example, random_jobs, speeds
 from tests.proofs import instances
 
 E = example()
@@ -117,9 +117,3 @@ def test_errors_name_the_programme_and_its_sizes() -> None:
         Programme("makespan", E).evened(np.array([4.0, 2, 3]))
     with pytest.raises(InfeasibleSharesError, match=text):
         Programme("makespan", E).corner(floor=np.array([4.0, 2, 3]), gain=E.speed)
-
-
-def test_a_job_that_runs_nowhere_is_no_part_of_a_programme() -> None:
-    for changes in ({"speed": [[4, 1], [0, 0], [3, 3]]}, {"gpus": [1, 2, 1]}):
-        with pytest.raises(AssertionError, match=r"max_min: jobs that run nowhere.*\[1\]"):
-            Programme("max_min", example(**changes))

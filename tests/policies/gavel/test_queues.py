@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ray_sim.model.errors import InvalidInputError
 from ray_sim.policies.gavel.queues import Allox, FifoAgnostic, FifoAware, FifoPublished
-from tests.gavel_states import example, random_jobs, recorded_states, rows_of
+from tests.policies.gavel.recorded import recorded_states
+from tests.policies.gavel.small_jobs import example, random_jobs, rows_of
 from tests.proofs import instances
 
 E = example()
@@ -120,13 +120,6 @@ def test_allox_has_the_least_total_time() -> None:
         shares = Allox().shares(now)
         ours = tuple((int(shares[job].argmax()), int(job)) for job in np.flatnonzero(shares.any(axis=1)))
         assert least[tuple(sorted(ours))] == pytest.approx(min(least.values()), rel=1e-12)
-
-
-def test_allox_refuses_jobs_of_several_gpus() -> None:
-    with pytest.raises(
-        InvalidInputError, match="allox: row 2 of the workload: expected a job of 1 GPU, found 4"
-    ):
-        Allox().shares(replace(E, gpus=np.array([1, 1, 4])))
 
 
 def same_as_recorded(

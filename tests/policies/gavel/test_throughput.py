@@ -7,7 +7,7 @@ import pytest
 
 from ray_sim.policies.gavel.needs import mean_speed
 from ray_sim.policies.gavel.throughput import Throughput
-from tests.gavel_states import assert_shareable, example, random_jobs, rows_of, speeds
+from tests.policies.gavel.small_jobs import assert_shareable, example, random_jobs, rows_of, speeds
 from tests.proofs import instances
 
 E = example()

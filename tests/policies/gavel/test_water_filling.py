@@ -13,7 +13,8 @@ from ray_sim.policies.gavel.jobs import JobsNow
 from ray_sim.policies.gavel.needs import mean_speed
 from ray_sim.policies.gavel.programme import Programme
 from ray_sim.policies.gavel.water_filling import Entities, WaterFilling
-from tests.gavel_states import assert_shareable, example, random_jobs, recorded_states, rows_of, speeds
+from tests.policies.gavel.recorded import recorded_states
+from tests.policies.gavel.small_jobs import assert_shareable, example, random_jobs, rows_of, speeds
 from tests.proofs import instances
 
 E = example()

@@ -222,10 +222,18 @@ def _with_result(
     result = expression(steps)
     multiplier, divisor = mapping.scale(column)
     is_date = (result.dates == 1).fill_null(value=False)
-    scaled = pl.when(is_date).then(result.value).otherwise(result.forward * multiplier / divisor)
+    scaled = pl.when(is_date).then(result.value).otherwise(_quotient(result.forward * multiplier, divisor))
     return steps.rows.with_columns(
         scaled.alias(f"result of {column.name}"), result.dates.alias(f"kind of result of {column.name}")
     )
+
+
+def _quotient(number: pl.Expr, divisor: int) -> pl.Expr:
+    """The quotient, correctly rounded whatever the number of rows and threads.
+
+    Polars multiplies by the reciprocal of a constant divisor, unless a thread has a single row.
+    """
+    return number / (number.is_null().cast(pl.Float64) * 0 + divisor) if divisor != 1 else number
 
 
 def _label(mapping: ColumnMapping, column: Column, each: Input) -> str:
@@ -326,7 +334,7 @@ def _number(
     if cell.as_ in ("quantity", "binary_quantity"):
         return _quantity(mapping, column, text, cell)
     plain = plain_number(text, decimal=mapping.read.decimal, truth=column.unit != "s")
-    return plain * multiplier / divisor, []
+    return _quotient(plain * multiplier, divisor), []
 
 
 def _quantity(

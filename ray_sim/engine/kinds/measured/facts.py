@@ -16,7 +16,7 @@ from ray_sim.engine.limits import check_clock
 from ray_sim.engine.read_only import read_only, read_only_record
 from ray_sim.engine.world_arrays import build_world_arrays
 from ray_sim.kernels.core.arrays import WorldArrays
-from ray_sim.kernels.core.measured_rates import MeasuredRates
+from ray_sim.kernels.core.measured_rates import SPREAD, MeasuredRates
 from ray_sim.kernels.core.world_arrays import EXCEEDS_CAPACITY, FITS, judge_capacity
 from ray_sim.model.job import JobTable, MeasuredProfile
 from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
@@ -53,25 +53,24 @@ class MeasuredFacts(KindFacts):
         speeds = JobSpeeds.of(setting)
         assert table.measured is not None, "JobSpeeds.of refuses such a workload"
         fastest = speeds.fastest
-        runs_apart = (speeds.alone[:, :, 1] > 0).astype(np.int64)
         arrays = build_world_arrays(
             table,
             cluster,
             setting.partition,
             table.tasks[:, None],
             table.demand[:, None, :],
-            apart=np.hstack([speeds.order(), runs_apart]),
+            apart=np.hstack([speeds.order(), speeds.alone[:, :, SPREAD] > 0]),
         )
         arrays = with_types(arrays, speeds)
         assert arrays.class_types is not None
-        nowhere = (arrays.class_types < 0).all(axis=1)
+        beyond = np.where((arrays.class_types < 0).all(axis=1), EXCEEDS_CAPACITY, FITS)
         mixed = setting.values["mixed_types"] == "slowest"
-        work_us = np.zeros(len(table))
-        np.divide(table.measured.steps * US_PER_S, fastest, out=work_us, where=fastest > 0)
+        if mixed:
+            judge_capacity(arrays._replace(class_types=None, class_fits=None), beyond)
         packing = bool(setting.values["packing"])
         facts = (PackedFacts if packing else cls)(
             arrays=arrays,
-            beyond_capacity=_beyond_all_types(arrays) if mixed else np.where(nowhere, EXCEEDS_CAPACITY, FITS),
+            beyond_capacity=beyond,
             row_bound=row_bound(arrays) * (1 + packing),  # a guest beside each job
             resources=quanta_of(cluster),
             speeds=speeds,
@@ -85,7 +84,7 @@ class MeasuredFacts(KindFacts):
                 partner=np.full(len(table), -1),
             ),
             mixed=mixed,
-            work_us=np.rint(work_us).astype(np.int64),
+            work_us=np.rint(_over(table.measured.steps * US_PER_S, fastest)).astype(np.int64),
             bound_cells=setting.bound_cells,
         )
         positive = facts.rates.alone[facts.rates.alone > 0]
@@ -102,21 +101,17 @@ class MeasuredFacts(KindFacts):
 
     def why_never(self, jobs: IntArray) -> list[str]:
         """``no_speed`` where a job runs on no type of the cluster."""
-        runs: BoolArray = np.any(self.speeds.runs[jobs], axis=1)
+        runs: BoolArray = np.any(self.speeds.alone[jobs], axis=(1, 2))
         return [NEVER_FITS if each else "no_speed" for each in runs.tolist()]
 
     def columns(self) -> KindColumns:
         """The gang, and what a user declares of a job; by declaration, its steps, and all speeds."""
-        profile, speeds = self.profile, self.speeds
         always = gang_columns(self.arrays) | {
-            "weight": read_only(profile.weight),
-            "deadline_s": read_only(profile.deadline_s),
+            "weight": read_only(self.profile.weight),
+            "deadline_s": read_only(self.profile.deadline_s),
         }
-        declared: dict[str, dict[str, object]] = {
-            "steps": {"steps": read_only(profile.steps)},
-            "measured_speeds": {"speeds": read_only_record(speeds)},
-        }
-        return KindColumns(always, declared)
+        steps, speeds = read_only(self.profile.steps), read_only_record(self.speeds)
+        return KindColumns(always, {"steps": {"steps": steps}, "measured_speeds": {"speeds": speeds}})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +122,7 @@ class PackedFacts(MeasuredFacts):
     least_tasks: ClassVar[int] = 0
 
 
-def _beyond_all_types(arrays: WorldArrays) -> IntArray:
-    """(C,) verdict of gangs that may be over several types."""
-    verdict = np.empty(len(arrays.class_job), dtype=np.int64)
-    judge_capacity(arrays._replace(class_types=None, class_fits=None), verdict)
-    return verdict
-
-
-def _over(speeds: FloatArray, fastest: FloatArray) -> FloatArray:
-    """Speeds relative to the fastest, 0 where that is 0."""
-    found: FloatArray = np.divide(speeds, fastest, out=np.zeros_like(speeds), where=fastest > 0)
+def _over(values: FloatArray, fastest: FloatArray) -> FloatArray:
+    """Values over the fastest speed, 0 where that is 0."""
+    found: FloatArray = np.divide(values, fastest, out=np.zeros_like(values), where=fastest > 0)
     return found

@@ -117,10 +117,8 @@ class MeasuredRun(KindRun):
         if self._sharing is None and len(guests.job):
             raise InfeasibleDecisionError(f"at {where} places guests; no GPU is shared without packing=true")
         n = int(changes.size[0])
-        ptr = changes.ptr[: n + 1].copy()
-        end = int(ptr[-1])
-        rows = Rows(ptr, changes.server[:end].copy(), changes.role[:end].copy(), changes.tasks[:end].copy())
-        jobs = changes.job[:n].copy()
+        jobs, ptr = changes.job[:n], changes.ptr[: n + 1]
+        rows = Rows(ptr, *(each[: ptr[-1]] for each in (changes.server, changes.role, changes.tasks)))
         if self._sharing is not None:
             self._sharing.check(where, decision, rows, jobs)
         guest = np.isin(jobs, guests.job)
@@ -160,9 +158,10 @@ class MeasuredRun(KindRun):
     def _refuse(self, where: str, job: int, servers: IntArray) -> None:
         """Raise the error of a job that cannot run on these servers."""
         world = self._core.world
+        number = len(set(servers.tolist()))
         types = sorted({world.cluster.gpu_type[server] or "no type" for server in servers.tolist()})
         model = "" if world.table.model is None else f" ({world.table.model[job]})"
-        apart = f" over {len(set(servers.tolist()))} servers" if len(set(servers.tolist())) > 1 else ""
+        apart = f" over {number} servers" if number > 1 else ""
         why = "gangs over several types were not measured" if len(types) > 1 else "it has no speed there"
         raise InfeasibleDecisionError(
             f"at {where} places {job_name(world, job)}{model} on {' and '.join(types)}{apart}: {why}"

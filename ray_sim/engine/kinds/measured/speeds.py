@@ -12,7 +12,7 @@ import numpy as np
 from ray_sim.kernels.core.devices import DEVICE, GPU
 from ray_sim.kernels.core.measured_rates import ON_ONE, SPREAD
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.model.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from ray_sim.engine.kinds.facts import WorldSetting
@@ -34,20 +34,12 @@ class JobSpeeds:
     """(K, K, T) steps per second of the first of two jobs that share a GPU; 0 where they cannot."""
     packing: bool
     """Whether two jobs may share a GPU."""
-    scaled: int
-    """Jobs whose speeds are those of a smaller gang, times the number of GPUs."""
 
     @property
     def fastest(self) -> FloatArray:
         """(J,) steps per second where a job is fastest; 0 where it runs nowhere."""
         fastest: FloatArray = self.best.max(axis=1, initial=0.0)
         return fastest
-
-    @property
-    def runs(self) -> BoolArray:
-        """(J, T) whether a job can run on a type."""
-        runs: BoolArray = self.alone.max(axis=2) > 0
-        return runs
 
     @classmethod
     def of(cls, setting: WorldSetting) -> JobSpeeds:
@@ -80,34 +72,32 @@ class JobSpeeds:
                 f"{cluster.speed[wrong[0]]:g}; with a table of speeds, leave out the speed of servers"
             )
         assert table.model is not None, "jobs with steps have models"
-        found = cluster.speeds.speeds(
+        alone = cluster.speeds.speeds(
             table.model.to_list(),
             table.measured.batch,
             _gpus(table),
             types,
             nearest=values["scale"] == "nearest",
-        ).without_gaps(one_server=values["unmeasured_spread"] == "refuse")
-        spread = found.unconsolidated if values["consolidation"] else found.consolidated
+        )
+        on_one, spread = alone[:, :, ON_ONE], alone[:, :, SPREAD]
+        if not values["consolidation"]:
+            spread[:] = on_one
+        elif values["unmeasured_spread"] == "consolidated":
+            spread[:] = np.where(np.isnan(spread), on_one, spread)
+        alone[np.isnan(table.measured.steps)] = 0.0
         number = {name: t for t, name in enumerate(types)}
         of_server = np.array([number.get(each or "", -1) for each in cluster.gpu_type], dtype=np.int64)
-        alone = np.empty((*spread.shape, 2))
-        alone[:, :, ON_ONE], alone[:, :, SPREAD] = found.consolidated, spread
-        alone[np.isnan(table.measured.steps)] = 0.0
         key, shared = _pairs(setting, types)
-        packing = bool(values["packing"])
-        return cls(types, of_server, alone, key, shared, packing, found.scaled)
+        return cls(types, of_server, np.nan_to_num(alone), key, shared, bool(values["packing"]))
 
     def most_together(self) -> FloatArray:
         """(T,) K: largest sum of the relative speeds of two jobs that share a GPU, at least 1."""
-        most = np.ones(len(self.types))
         one = np.flatnonzero(self.key >= 0)
-        if not len(one):
-            return most
         largest = np.zeros((len(self.shared), len(self.types)))
         largest[self.key[one]] = self.best[one]
         part = np.divide(self.shared, largest[:, None], out=np.zeros_like(self.shared), where=self.shared > 0)
-        found: FloatArray = np.maximum((part + part.swapaxes(0, 1)).max(axis=(0, 1)), most)
-        return found
+        most: FloatArray = (part + part.swapaxes(0, 1)).max(axis=(0, 1), initial=1.0)
+        return most
 
     @cached_property
     def best(self) -> FloatArray:
@@ -119,7 +109,7 @@ class JobSpeeds:
 
     def order(self) -> IntArray:
         """(J, T) types of each job, the fastest first; equals by name; -1 where it cannot run."""
-        best = self.alone.max(axis=2)
+        best: FloatArray = self.alone.max(axis=2)
         order = np.argsort(-best, axis=1, kind="stable").astype(np.int64)
         return np.where(np.take_along_axis(best, order, axis=1) > 0, order, -1)
 

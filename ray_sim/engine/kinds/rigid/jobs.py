@@ -5,14 +5,17 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.certificates.utility import certify_utility
 from ray_sim.engine.gpu_shares import GPU_SHARES
 from ray_sim.engine.kinds.base import BOUND_CELLS, GANGS, JobKind, KindParameter
 from ray_sim.engine.kinds.facts import WorldSetting
-from ray_sim.engine.kinds.pools import LeastUse, family_limits, pooled_limits
+from ray_sim.engine.kinds.pools import LeastUse, TypeSpeeds, family_limits, pooled_limits
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.world import World
+from ray_sim.kernels.core.devices import GPU
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
@@ -69,7 +72,9 @@ class RigidJobs(JobKind):
         facts = world.facts
         if not isinstance(facts, RigidFacts) or not facts.gangs:
             return super().jct_limits(world, jobs)
-        return family_limits(world, jobs, partial(_gang_use, world), facts.bound_cells)
+        return family_limits(
+            world, jobs, partial(_gang_use, world), facts.bound_cells, _type_speeds(world, jobs)
+        )
 
     def certify_utility(
         self, world: World, earned: float | None, counted: BoolArray | None
@@ -80,6 +85,22 @@ class RigidJobs(JobKind):
             return None
         limits = pooled_limits(world, counted, partial(_gang_use, world))
         return None if limits is None else certify_utility(limits, earned)
+
+
+def _type_speeds(world: World, jobs: IntArray) -> TypeSpeeds | None:
+    """Speeds of jobs on the servers of each speed, which are also the prices; None where all are equal.
+
+    At these prices a job pays the same everywhere, and a GPU offers its speed.
+    """
+    speed, of_server = np.unique(world.arrays.speed, return_inverse=True)
+    if len(speed) < 2:
+        return None
+    table = world.table
+    work_us = np.maximum(table.work_us[jobs], 1)[:, None]
+    gpus = (table.tasks[jobs] * table.demand[jobs, GPU]).astype(np.float64)
+    return TypeSpeeds(
+        of_server, np.where(table.work_us[jobs, None] > 0, speed / work_us, np.inf), gpus, speed
+    )
 
 
 def _gang_use(world: World, jobs: IntArray, may: BoolArray) -> LeastUse:

@@ -125,8 +125,8 @@ def test_a_partition_is_bound_by_its_own_servers() -> None:
     apart = _certificate(build_world(jobs, servers, partition="vc"), "fifo")
     assert apart.bound_s == pytest.approx((2 * 15 + 20) / 3, rel=ROUNDED)
     assert apart.gap == pytest.approx(0.0, abs=ROUNDED)
-    # Squashed on two GPUs at speed 1: 5, 10, 15, mean 10 = B1; B3: 2.5, 7.5, 12.5 and 5 each: 12.5.
-    assert _certificate(build_world(jobs, servers), "fifo").bound_s == pytest.approx(12.5, rel=ROUNDED)
+    # Squashed on 1.5 GPUs of speed 1: 20/3, 40/3, 20; B3: 10/3, 10, 50/3 and 5 each: 15.
+    assert _certificate(build_world(jobs, servers), "fifo").bound_s == pytest.approx(15, rel=ROUNDED)
 
 
 def test_both_loops_certify_the_same() -> None:
@@ -169,3 +169,13 @@ def test_the_certificate_is_among_the_metrics_and_in_the_tables() -> None:
     )
     assert table["certificate.bound_s"].to_list() == [found.bound_s, None]
     assert table["certificate.gap"].to_list() == [found.gap, None]
+
+
+def test_gpus_of_unequal_speed_offer_their_speed() -> None:
+    # A GPU of speed 1, one of 1/2, four jobs of 10 s: as one machine of speed 1.5 the jobs end after 20/3 s
+    # each; as two whole GPUs B2 would be 12.5 s. The best schedule ends them at 10, 20, 20 and 30 s.
+    jobs = job_table([(0.0, 1, 10.0, "a")] * 4)
+    certificate = _certificate(build_world(jobs, cluster([1, 1], ["a", "a"], [1.0, 0.5])), "fifo")
+    assert certificate.b2_s == pytest.approx(50 / 3)
+    assert certificate.resource == "priced GPUs"
+    assert certificate.bound_s <= 20
