@@ -197,6 +197,7 @@ class Simulation:
 
     def _close_instant(self) -> None:
         if self._now >= 0:
+            self._kind.close_instant(self._now)
             waiting, running = self._core.counts.tolist()
             add_line(self._core.recording.writer, self._now, waiting, running, self._kind.used)
 

@@ -235,6 +235,9 @@ class KindRun:
         if decision.changes is not None:
             self._place(now_us, decision.changes, decision.causes)
 
+    def close_instant(self, now_us: int) -> None:
+        """Record what is known only once nothing more happens at an instant."""
+
     def _place(self, now_us: int, changes: Changes, causes: Causes | None) -> None:
         """Place jobs; then rate them, and those whose rate they change."""
         core, n = self._core, int(changes.size[0])

@@ -174,7 +174,7 @@ class RoundPolicy(Policy):
             [gpus[servers].tolist() for servers in of_type],
             self._rules,
             streams.seed,
-            self._pair_speeds if self._packing else None,
+            self._pair_speeds if self._packing and len(self._speeds.shared) else None,
         )
         self._shares = self.new_shares(world, streams.seed)
         self._ends_us = np.full(len(job_gpus), NEVER_US)

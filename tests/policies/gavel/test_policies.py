@@ -12,6 +12,7 @@ import pytest
 
 import ray_sim
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
+from ray_sim.model.measured_speeds import PairRow
 from tests.measured_worlds import Steps, measured_world, speed_table
 from tests.worlds import column_of, replay, times_of
 
@@ -161,3 +162,10 @@ def test_a_restart_takes_its_time_from_the_round() -> None:
     jobs = [Steps(0, "a", 2640), Steps(0, "a", 2640)]
     both = measured_world(jobs, [("V100", 1)], SPEEDS, {"restart_cost_s": 60})
     assert times_of(replay(both, "max_min")) == {"J1": (0.0, 1080.0), "J2": (360.0, 1440.0)}
+
+
+@pytest.mark.parametrize("policy", ["max_min", "gavel_fifo"])
+def test_packing_without_a_job_of_one_gpu_has_no_pairs(policy: str) -> None:
+    table = speed_table({("a", 2): {"V100": 10.0}}, [PairRow("V100", "a", None, "a", None, 6.0, 6.0)])
+    world = measured_world([Steps(0, "a", 1000, gpus=2)], [("V100", 2)], table, {"packing": True})
+    assert times_of(replay(world, policy, packing=True)) == {"J1": (0.0, 100.0)}

@@ -16,7 +16,7 @@ from ray_sim.engine.limits import check_clock
 from ray_sim.engine.read_only import read_only, read_only_record
 from ray_sim.engine.world_arrays import build_world_arrays
 from ray_sim.kernels.core.arrays import WorldArrays
-from ray_sim.kernels.core.measured_rates import SPREAD, MeasuredRates
+from ray_sim.kernels.core.measured_rates import MeasuredRates
 from ray_sim.kernels.core.world_arrays import EXCEEDS_CAPACITY, FITS, judge_capacity
 from ray_sim.model.job import JobTable, MeasuredProfile
 from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
@@ -46,7 +46,7 @@ class MeasuredFacts(KindFacts):
 
         Raises
         ------
-        InvalidScenarioError : see `JobSpeeds.of`
+        InvalidScenarioError : see `JobSpeeds.of` and `with_types`
         InvalidWorkloadError : jobs take longer than the clock runs
         """
         table, cluster = setting.table, setting.cluster
@@ -59,9 +59,9 @@ class MeasuredFacts(KindFacts):
             setting.partition,
             table.tasks[:, None],
             table.demand[:, None, :],
-            apart=np.hstack([speeds.order(), speeds.alone[:, :, SPREAD] > 0]),
+            apart=speeds.order(),
         )
-        arrays = with_types(arrays, speeds)
+        arrays = with_types(arrays, speeds, table)
         assert arrays.class_types is not None
         beyond = np.where((arrays.class_types < 0).all(axis=1), EXCEEDS_CAPACITY, FITS)
         mixed = setting.values["mixed_types"] == "slowest"

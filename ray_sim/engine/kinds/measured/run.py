@@ -100,6 +100,7 @@ class MeasuredRun(KindRun):
         rates = facts.rates._replace(partner=facts.rates.partner.copy())
         self._sharing = SharedGpus(core, facts, rates.partner) if facts.partial else None
         self._speeds = MeasuredProgress(handle(rates), facts.mixed, self._sharing)
+        self._alone = MeasuredProgress(handle(facts.rates), facts.mixed, None)
         super().__init__(core, self._speeds)
 
     def check(self, where: str, now_us: int, decision: Decision) -> None:
@@ -121,8 +122,7 @@ class MeasuredRun(KindRun):
         rows = Rows(ptr, *(each[: ptr[-1]] for each in (changes.server, changes.role, changes.tasks)))
         if self._sharing is not None:
             self._sharing.check(where, decision, rows, jobs)
-        guest = np.isin(jobs, guests.job)
-        wrong = np.flatnonzero(~guest & (self._speeds.of_rows(jobs, rows) <= 0) & (np.diff(ptr) > 0))
+        wrong = np.flatnonzero((self._alone.of_rows(jobs, rows) <= 0) & (np.diff(ptr) > 0))
         if len(wrong):
             i = int(wrong[0])
             self._refuse(where, int(jobs[i]), rows.server[ptr[i] : ptr[i + 1]])
@@ -140,6 +140,11 @@ class MeasuredRun(KindRun):
         if self._sharing is not None:
             self._sharing.take_over(now_us)
         super()._rate_others(now_us, jobs)
+
+    def close_instant(self, now_us: int) -> None:
+        """Record which guests have taken over a GPU."""
+        if self._sharing is not None:
+            self._sharing.close_instant(now_us)
 
     def state(self) -> State:
         """Which jobs share a GPU."""

@@ -12,10 +12,10 @@ from ray_sim.engine.kinds.measured.facts import MeasuredFacts
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.states import State, within
 from ray_sim.engine.validation import job_name
-from ray_sim.kernels.core.arrays import RUNNING, WORKER, Changes
+from ray_sim.kernels.core.arrays import MOVE, RUNNING, WORKER, Changes
 from ray_sim.kernels.core.devices import GPU
 from ray_sim.kernels.core.job_rows import Rows
-from ray_sim.kernels.core.job_transitions import commit_placements
+from ray_sim.kernels.core.record import add_holding
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.progress_rule import rows_of
 from ray_sim.model.units import IntArray
@@ -36,6 +36,8 @@ class SharedGpus:
         """Guests of the decision that is carried out."""
         self._left = NO_JOBS
         """Guests, sorted, whose host has left since `take_over`."""
+        self._taken = np.zeros(len(partner), dtype=np.bool_)
+        """Guests that have taken over the GPU in this instant, without an event so far."""
 
     def check(self, where: str, decision: Decision, rows: Rows, jobs: IntArray) -> None:
         """Refuse guests and gangs that a decision places in part.
@@ -59,9 +61,9 @@ class SharedGpus:
             i = int(np.argmax(wrong))
             what = "guests hold no task" if of_guest[i] else f"all {whole[i]} or, as a guest, none"
             self._refuse(where, f"gives {tasks[i]} tasks to {{}}: {what}", int(jobs[i]))
-        hosts: set[int] = set()
+        leaving, hosts = {*jobs.tolist(), *decision.evict.tolist()}, set[int]()
         for job, host in zip(guests.job.tolist(), guests.host.tolist(), strict=True):
-            self._check_pair(where, job, host, server, set(jobs.tolist()))
+            self._check_pair(where, job, host, server, leaving)
             if host in hosts:
                 self._refuse(where, "places two guests beside {}", host)
             hosts.add(host)
@@ -107,7 +109,7 @@ class SharedGpus:
         others = self._partner[jobs]
         others = others[others >= 0]
         self._partner[jobs] = self._partner[others] = -1
-        self._guest[jobs] = False
+        self._guest[jobs] = self._taken[jobs] = False
         self._left = np.union1d(self._left, others[self._guest[others]])
         guests, self.coming = self.coming, NO_GUESTS
         self._partner[guests.job], self._partner[guests.host] = guests.host, guests.job
@@ -115,10 +117,10 @@ class SharedGpus:
         return np.setdiff1d(np.concatenate([others, guests.host]), jobs)
 
     def take_over(self, now_us: int) -> None:
-        """Let guests whose host has left hold the GPU, once the sites know that it has."""
+        """Let guests whose host has left hold the GPU, once the sites know that it has; they just run on."""
         core, left, self._left = self._core, self._left, NO_JOBS
         left = left[self._guest[left] & (self._partner[left] < 0)]
-        self._guest[left] = False
+        self._guest[left], self._taken[left] = False, True
         if not len(left):
             return
         n = len(left)
@@ -131,18 +133,27 @@ class SharedGpus:
             order=np.arange(n),
             size=np.array([n]),
         )
-        commit_placements(now_us, core.books, core.recording.writer, changes, np.empty(n, dtype=np.int64), 0)
-        core.ledger.restarts[left] -= 1  # it runs on
+        core.placements.change(changes)
         core.tell_placed(now_us, changes)
+
+    def close_instant(self, now_us: int) -> None:
+        """Record what guests hold that took over, unless the policy has placed them elsewhere since.
+
+        An event at once would stand beside that of the policy, and both would read as one holding.
+        """
+        for job in np.flatnonzero(self._taken).tolist():
+            add_holding(self._core.recording.writer, now_us, MOVE, job, self._core.placements.pool)
+        self._taken[:] = False
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        return {"partner": self._partner.copy(), "guest": self._guest.copy()}
+        return {"partner": self._partner.copy(), "guest": self._guest.copy(), "taken": self._taken.copy()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         self._partner[:] = within(state, "partner", -1, len(self._partner) - 1)
         self._guest[:] = state["guest"]
+        self._taken[:] = state["taken"]
 
 
 def guests_of(decision: Decision) -> Guests:

@@ -108,10 +108,10 @@ class JobSpeeds:
         return best
 
     def order(self) -> IntArray:
-        """(J, T) types of each job, the fastest first; equals by name; -1 where it cannot run."""
-        best: FloatArray = self.alone.max(axis=2)
-        order = np.argsort(-best, axis=1, kind="stable").astype(np.int64)
-        return np.where(np.take_along_axis(best, order, axis=1) > 0, order, -1)
+        """(J, 2 T) speeds of each job as 2 t + `ON_ONE` or `SPREAD`, the fastest first; -1 for those of 0."""
+        speeds = self.alone.reshape(len(self.alone), -1)
+        order = np.argsort(-speeds, axis=1, kind="stable").astype(np.int64)
+        return np.where(np.take_along_axis(speeds, order, axis=1) > 0, order, -1)
 
 
 def _gpus(table: JobTable) -> IntArray:

@@ -6,19 +6,27 @@ import numpy as np
 
 from ray_sim.engine.kinds.measured.speeds import JobSpeeds
 from ray_sim.kernels.core.arrays import WORKER, WorldArrays
-from ray_sim.kernels.core.measured_rates import SPREAD
+from ray_sim.kernels.core.measured_rates import ON_ONE, SPREAD
+from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.job import JobTable
 from ray_sim.model.units import IntArray
 
 APART, ON_A_SERVER, ONE_SERVER_ONLY = range(3)
 """Values of `WorldArrays.class_fits`."""
 
 
-def with_types(arrays: WorldArrays, speeds: JobSpeeds) -> WorldArrays:
+def with_types(arrays: WorldArrays, speeds: JobSpeeds, table: JobTable) -> WorldArrays:
     """The arrays with `class_types`, `class_fits` and their pools; the fastest type is tried first.
+
+    A type counts with the speed on one server if one can hold the gang, else with that over several.
 
     Parameters
     ----------
-    arrays : jobs of one class have the same order of speeds, and can run apart on the same types
+    arrays : jobs of one class have the same `JobSpeeds.order`
+
+    Raises
+    ------
+    InvalidScenarioError : a gang that a server can hold was measured over several only
     """
     order, classes, types = speeds.order(), len(arrays.class_job), len(speeds.types)
     pools = np.split(arrays.pool_servers, arrays.pool_ptr[1:-1])
@@ -28,16 +36,22 @@ def with_types(arrays: WorldArrays, speeds: JobSpeeds) -> WorldArrays:
     class_fits = np.zeros((classes, types), dtype=np.int64)
     for c, job in enumerate(arrays.class_job.tolist()):
         q, place = int(arrays.class_pool[c, WORKER]), 0
-        for t in order[job][order[job] >= 0].tolist() if q >= 0 else ():
+        for speed in order[job][order[job] >= 0].tolist() if q >= 0 else ():
+            t, spread = divmod(speed, 2)
             servers = pools[q][speeds.of_server[pools[q]] == t]
             room = _room(arrays, job, servers)
             whole = bool((room >= arrays.gang[job, WORKER]).any())
-            apart = speeds.alone[job, t, SPREAD] > 0
-            if not whole and not (apart and room.sum() >= arrays.gang[job, WORKER]):
+            if whole and not speeds.alone[job, t, ON_ONE]:
+                raise InvalidScenarioError(
+                    f"speeds: job {table.job_id[job]} was measured over several servers of "
+                    f"{speeds.types[t]}, not on one, which can hold it; add its line with consolidated = 1"
+                )
+            if whole == (spread == SPREAD) or room.sum() < arrays.gang[job, WORKER]:
                 continue
             pool = number.setdefault(servers.tobytes(), first + len(number))
             if pool == len(pools):
                 pools.append(servers)
+            apart = speeds.alone[job, t, SPREAD] > 0
             class_types[c, place] = pool
             class_fits[c, place] = ONE_SERVER_ONLY if not apart else ON_A_SERVER if whole else APART
             place += 1

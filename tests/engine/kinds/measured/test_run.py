@@ -50,6 +50,24 @@ def test_a_job_takes_the_type_on_which_its_model_is_fastest() -> None:
     assert times_of(replay(world, "srtf")) == {"J1": (0.0, 25.0)}
 
 
+@pytest.mark.parametrize(("v100", "first"), [((20.0, 5.0), "K80"), ((20.0, 9.0), "V100")])
+def test_a_type_whose_servers_are_too_small_counts_with_its_speed_over_several(
+    v100: tuple[float, float], first: str
+) -> None:
+    # V100 would do 20 steps a second on one server of two GPUs, and has none; K80 has one, and does 8.
+    table = speed_table({("a", 2): {"V100": v100, "K80": (8.0, 1.0)}})
+    world = measured_world([Steps(0, "a", 360, gpus=2)], [("V100", 1), ("V100", 1), ("K80", 2)], table)
+    assert times_of(replay(world, "fifo")) == {"J1": (0.0, 45.0 if first == "K80" else 40.0)}
+
+
+def test_a_gang_measured_over_several_servers_only_is_refused_where_one_can_hold_it() -> None:
+    table, job = speed_table({("a", 2): {"V100": (None, 5.0)}}), [Steps(0, "a", 100, gpus=2)]
+    with pytest.raises(InvalidScenarioError, match="J1 was measured over several servers of V100, not on"):
+        measured_world(job, [("V100", 2)], table)
+    apart = measured_world(job, [("V100", 1), ("V100", 1)], table)
+    assert times_of(replay(apart, "fifo")) == {"J1": (0.0, 20.0)}
+
+
 def test_type_any_takes_the_first_server_with_room() -> None:
     world = measured_world([Steps(0, "b", 100)], [("V100", 1), ("K80", 1)], SPEEDS)
     assert times_of(replay(world, "fifo", type="any")) == {"J1": (0.0, 100.0)}

@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.measured_speeds import PairRow
-from ray_sim.policy_api import WORKER, Guests, MeasuredDecision, Policy, View
+from ray_sim.policy_api import NO_JOBS, WORKER, Guests, MeasuredDecision, Policy, View
 from tests.measured_worlds import Steps, measured_world, speed_table
-from tests.worlds import column_of, times_of
+from tests.worlds import DOWN, UP, availability, column_of, events_of, times_of
 
 SPEEDS = speed_table(
     {("a", 1): {"V100": 10.0}, ("b", 1): {"V100": 4.0}, ("a", 2): {"V100": 20.0}},
@@ -156,3 +157,95 @@ def test_a_guest_costs_nothing_beside_its_host() -> None:
     priced = replace(shared, cluster=replace(shared.cluster, price=(3600.0,)))
     script: Script = {0.0: ({0: whole(), 1: GUEST}, {1: 0})}
     assert run_world(priced, Scripted(script)).summary.cost == about(10.0)
+
+
+class AtTheEndOfTheHost(Policy):
+    """Places J1 with J2 as its guest, and moves J2 to the other server at the instant at which J1 ends."""
+
+    schedules = "measured"
+
+    def decide(self, view: View) -> MeasuredDecision:
+        if 0 in view.completed:
+            return MeasuredDecision.of({1: whole(1)})
+        first = {0: whole(), 1: GUEST} if 0 in view.arrived else {}
+        guests = [np.array([1]), np.array([0])] if first else [NO_JOBS, NO_JOBS]
+        return MeasuredDecision.of(first, guests=Guests(*guests))
+
+
+def test_a_guest_that_moves_as_its_host_ends_holds_one_gpu() -> None:
+    # The host ends at 100/6 s; the guest has 100 steps left, at 10 a second on the other server.
+    jobs = [Steps(0, "a", 100), Steps(0, "a", 200)]
+    servers = [("V100", 1), ("V100", 1)]
+    result = run_world(measured_world(jobs, servers, SPEEDS, {"packing": True}), AtTheEndOfTheHost())
+    assert column_of(result, "gpu_s") == {"J1": about(100 / 6), "J2": about(10)}
+    assert [row[1:] for row in events_of(result, "J2")] == [
+        ("submit", None, 0),
+        ("start", "s0", 0),
+        ("move", "s1", 1),
+        ("finish", None, 0),
+    ]
+
+
+class Evicting(Scripted):
+    """Also evicts the job that is written for an instant."""
+
+    unchanging = frozenset({"_script", "_evicted"})
+
+    def __init__(self, script: Script, evicted: dict[float, int]) -> None:
+        super().__init__(script)
+        self._evicted = evicted
+
+    def decide(self, view: View) -> MeasuredDecision:
+        gone = self._evicted.get(view.now_us / 1e6)
+        return replace(super().decide(view), evict=NO_JOBS if gone is None else np.array([gone]))
+
+
+def test_a_guest_that_is_placed_as_its_host_is_evicted_holds_one_gpu() -> None:
+    # At 10 s each has done 60 steps; the guest does its other 40 at 10 a second.
+    jobs = [Steps(0, "a", 100), Steps(0, "a", 100)]
+    script = Evicting({0.0: ({0: whole(), 1: GUEST}, {1: 0}), 10.0: ({1: whole()}, {})}, {10.0: 0})
+    result = run_world(world(jobs), script)
+    assert times_of(result) == {"J1": (0.0, 10.0), "J2": (0.0, about(14))}
+    assert column_of(result, "gpu_s") == {"J1": 10.0, "J2": about(4)}
+
+
+def test_a_guest_takes_the_place_of_one_that_is_evicted() -> None:
+    jobs = [Steps(0, "a", 200), Steps(0, "a", 100), Steps(0, "b", 30)]
+    placed: Script = {0.0: ({0: whole(), 1: GUEST}, {1: 0}), 10.0: ({2: GUEST}, {2: 0})}
+    result = run_world(world(jobs), Evicting(placed, {10.0: 1}))
+    # At 10 s J1 has 140 steps left; it does 50 beside J3 until 20 s, and the other 90 alone.
+    assert times_of(result) == {"J1": (0.0, about(29)), "J2": (0.0, 10.0), "J3": (10.0, about(20))}
+
+
+def test_a_host_moves_to_a_type_on_which_the_pair_would_have_no_speed() -> None:
+    # At 10 s the host has 40 steps left, at 2 a second on K80; the guest does its 40 alone at 10 a second.
+    speeds = speed_table(
+        {("a", 1): {"V100": 10.0, "K80": 2.0}}, [PairRow("V100", "a", None, "a", None, 6, 6)]
+    )
+    jobs = [Steps(0, "a", 100), Steps(0, "a", 100)]
+    both = measured_world(jobs, [("V100", 1), ("K80", 1)], speeds, {"packing": True})
+    script: Script = {0.0: ({0: whole(), 1: GUEST}, {1: 0}), 10.0: ({0: whole(1)}, {})}
+    assert times_of(run_world(both, Scripted(script))) == {"J1": (0.0, about(30)), "J2": (0.0, about(14))}
+
+
+def test_a_guest_that_could_not_run_alone_is_refused() -> None:
+    alone = {("a", 1): {"V100": 10.0}, ("b", 1): {"K80": 4.0}}
+    speeds = speed_table(alone, [PairRow("V100", "a", None, "b", None, 6, 6)])
+    servers = [("V100", 1), ("K80", 1)]
+    pair = measured_world([Steps(0, "a", 9), Steps(0, "b", 9)], servers, speeds, {"packing": True})
+    with pytest.raises(InfeasibleDecisionError, match=r"J2 \(b\) on V100: it has no speed there"):
+        run_world(pair, Scripted({0.0: ({0: whole(), 1: GUEST}, {1: 0})}))
+
+
+def test_a_guest_has_no_checkpoint_when_its_host_leaves() -> None:
+    # Checkpoints every 9 s of run time: at 9 s the guest has done 5 x 6 + 4 x 10 of 200 steps; the server is
+    # lost at 16 s. From 20 s it does the other 130.
+    jobs = [Steps(0, "a", 100), Steps(0, "a", 200)]
+    there = world(jobs)
+    lost = build_world(
+        there.table,
+        replace(there.cluster, availability=availability([(16, 0, DOWN), (20, 0, UP)])),
+        params={"truth": "measured", "packing": True, "checkpoint_s": 9},
+    )
+    script: Script = {0.0: ({0: whole(), 1: GUEST}, {1: 0}), 5.0: ({0: []}, {}), 20.0: ({1: whole()}, {})}
+    assert times_of(run_world(lost, Scripted(script)))["J2"] == (0.0, about(33))
