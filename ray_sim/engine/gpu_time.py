@@ -29,8 +29,11 @@ class Holdings(NamedTuple):
     gpus: FloatArray
 
 
-def holdings_of(world: World, record: Recorder, end_us: int) -> Holdings:
-    """The holdings of a run that ended at ``end_us``, from each job's first start on; O(n log n) events."""
+def holdings_of(world: World, record: Recorder, end_us: int, per_gpu: FloatArray | None = None) -> Holdings:
+    """The holdings of a run that ended at ``end_us``, from each job's first start on; O(n log n) events.
+
+    With ``per_gpu``, (S,), a GPU of a server counts that much.
+    """
     at = np.flatnonzero(np.isin(record.kind[: int(record.size[0])], _CHANGES))
     at = at[np.argsort(record.job[at], kind="stable")]
     kind, job, time = record.kind[at], record.job[at], record.time[at]
@@ -39,6 +42,8 @@ def holdings_of(world: World, record: Recorder, end_us: int) -> Holdings:
     begins |= (np.diff(kind, prepend=-1) != 0) | (np.diff(at, prepend=-1) != 1)
     demand = world.arrays.demand[job, np.maximum(record.role[at], 0), GPU]
     gpus = np.where((kind == START) | (kind == MOVE), record.value[at] * demand, 0)
+    if per_gpu is not None:
+        gpus = gpus * per_gpu[record.server[at]]
     held = np.bincount(np.cumsum(begins) - 1, gpus) / QUANTA_PER_UNIT["gpu"]
     job, time = job[begins], time[begins]
     until = np.where(np.diff(job, append=-1) != 0, np.maximum(end_us, time), np.append(time[1:], 0))
@@ -51,6 +56,20 @@ def held_gpu_us(world: World, record: Recorder, now_us: int) -> FloatArray:
     spent_us = spells.gpus * (spells.until_us - spells.from_us)
     sums: FloatArray = np.bincount(spells.job, spent_us, minlength=len(world.table)).astype(np.float64)
     return sums
+
+
+def held_cost(world: World, outcome: Outcome, counted: BoolArray | None) -> float | None:
+    """Hours that the counted jobs held GPUs, each times its server's price over the server's GPUs.
+
+    None where servers have no prices, and of chunked jobs, whose workers are no holdings.
+    """
+    if world.cluster.price is None or outcome.kind.lost_by_worker:
+        return None
+    gpus = world.arrays.capacity[:, GPU] / QUANTA_PER_UNIT["gpu"]
+    per_gpu = np.divide(world.cluster.price, gpus, out=np.zeros(len(gpus)), where=gpus > 0)
+    spells = holdings_of(world, outcome.record, world.end_us(outcome.now_us), per_gpu)
+    of = slice(None) if counted is None else counted[spells.job]
+    return float(us_to_seconds(spells.gpus * (spells.until_us - spells.from_us))[of].sum()) / 3600
 
 
 def _lost_us(outcome: Outcome) -> IntArray:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from ray_sim.certificates.jct import JctLimits, NoJctLimits, certify_jct
-from ray_sim.engine.gpu_time import preempted, wasted_gpu_h, wasted_gpu_s
+from ray_sim.engine.gpu_time import held_cost, preempted, wasted_gpu_h, wasted_gpu_s
 from ray_sim.engine.injectors import fault_warnings
 from ray_sim.engine.kinds.facts import NEVER_FITS
 from ray_sim.engine.kinds.run import KindOutcome
@@ -99,6 +99,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         jct_or_horizon_s=_jct_or_horizon_s(world, jobs, counted),
         figures=outcome.kind.figures(jobs, counted),
         wasted_gpu_h=wasted_gpu_h(jobs, outcome, counted),
+        cost=held_cost(world, outcome, counted),
         policy_counts=dict(outcome.policy_counts) if outcome.policy_counts else None,
         policy_figures=dict(outcome.policy_figures) if outcome.policy_figures else None,
         policy_warnings=[

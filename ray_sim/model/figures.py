@@ -57,6 +57,14 @@ class ChunkedFigures(KindFigures):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredFigures(GangFigures):
+    """Deadlines of measured jobs, beside the figures of gangs."""
+
+    deadlines: DeadlineMisses
+    """Of the jobs that have one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ElasticFigures(GangFigures):
     """Tasks, traffic, skew of parameter servers, interference, and errors of the policy's estimates."""
 
@@ -177,7 +185,13 @@ class AnnouncedFigures(GangFigures):
     """Null unless the run was audited."""
 
 
-FIGURES: tuple[type[KindFigures], ...] = (ChunkedFigures, GangFigures, ElasticFigures, AnnouncedFigures)
+FIGURES: tuple[type[KindFigures], ...] = (
+    ChunkedFigures,
+    GangFigures,
+    ElasticFigures,
+    AnnouncedFigures,
+    MeasuredFigures,
+)
 
 
 def all_figures(found: Mapping[str, Any], kinds: Sequence[type[KindFigures]] = FIGURES) -> dict[str, Any]:

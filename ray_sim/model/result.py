@@ -284,6 +284,9 @@ class Summary:
     wasted_gpu_h: dict[str, float] | None = None
     """GPU-hours of pauses, of progress lost at stops by reason, and of failed jobs by reason; null for
     chunked jobs."""
+    cost: float | None = None
+    """Prices of GPUs, those of their servers by the hour, times the hours that jobs held them; null where
+    servers have no prices, and for chunked jobs."""
     jct_ended_s: Distribution | None = None
     """Time from submission to the end of completed, failed and killed jobs; null where none failed or was
     killed."""

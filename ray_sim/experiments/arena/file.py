@@ -46,8 +46,8 @@ class PlaceSpec(Spec):
     cluster: str
     world: dict[str, Value] = Field(default_factory=dict)
     """Entries that replace or extend those of the arena."""
-    policies: dict[str, Contestant | None] = Field(default_factory=dict)
-    """Contestants that differ here; null leaves one out."""
+    policies: dict[Label, Contestant | None] = Field(default_factory=dict)
+    """Contestants that differ here, or take part here only; null leaves one out."""
     seeds: object = None
     changes: str | None = None
     """Place of which this one changes one thing, for the sensitivity of conclusions."""
@@ -133,8 +133,9 @@ def _check_names(file: ArenaFile, path: Path) -> None:
         if place.changes is not None:
             _known("place", place.changes, names, f"{where}.changes")
             _check_changes(place, file.places, f"{where}.changes")
-        for label in place.policies:
-            _known("contestant", label, file.policies, f"{where}.policies")
+        for label, contestant in place.policies.items():
+            if contestant is None:
+                _known("contestant", label, file.policies, f"{where}.policies")
     for index, pair in enumerate(file.knowledge):
         where = f"{path}: knowledge[{index}]"
         _known("contestant", pair.blind, file.policies, f"{where}.blind")
@@ -164,14 +165,10 @@ def _check_changes(place: PlaceSpec, places: Sequence[PlaceSpec], where: str) ->
 
 
 def _place(file: ArenaFile, spec: PlaceSpec, inputs: HashedInputs, path: Path, *, quick: bool) -> Place:
-    contestants = {
-        label: other
-        for label, usual in file.policies.items()
-        if (other := spec.policies.get(label, usual)) is not None
-    }
     specs = {
         label: PolicySpec(name=each.name or label, params=each.params, world=each.world)
-        for label, each in contestants.items()
+        for label, each in {**file.policies, **spec.policies}.items()
+        if each is not None
     }
     world = {**file.world, **spec.world}
     labels = {

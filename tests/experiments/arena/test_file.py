@@ -71,16 +71,20 @@ def test_a_run_that_two_places_share_is_done_once_and_counts_at_both(at_desk: Pa
     assert [(entry.workload, entry.seed) for entry in shared] == [("pool", 0), ("pool", 1)]
 
 
-def test_a_place_may_change_contestants_leave_some_out_and_have_other_seeds(
+def test_a_place_may_change_contestants_leave_some_out_add_some_and_have_other_seeds(
     at_desk: Path, tmp_path: Path
 ) -> None:
     other = {
         **POOL,
         "seeds": [7],
-        "policies": {"chunk_fifo": None, "drf_at_once": {"name": "drf", "params": {"most_workers": 4}}},
+        "policies": {
+            "chunk_fifo": None,
+            "drf_at_once": {"name": "drf", "params": {"most_workers": 4}},
+            "srtf": {},
+        },
     }
     arena = _arena(tmp_path, places=[other])
-    assert _runs(arena) == [("pool", "drf", 7), ("pool", "drf_at_once", 7)]
+    assert _runs(arena) == [("pool", "drf", 7), ("pool", "drf_at_once", 7), ("pool", "srtf", 7)]
     assert arena.places[0].runs[1].configuration.identity.scenario.params == {"most_workers": 4}
 
 

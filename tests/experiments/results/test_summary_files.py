@@ -11,6 +11,7 @@ import pytest
 from ray_sim.contract.announced_worlds import busy_announced
 from ray_sim.contract.chunked_worlds import busy_chunks
 from ray_sim.contract.elastic_worlds import busy_elastic
+from ray_sim.contract.measured_worlds import busy_measured
 from ray_sim.contract.rigid_worlds import busy_world
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
@@ -23,6 +24,7 @@ from ray_sim.model.figures import (
     ElasticFigures,
     GangFigures,
     KindFigures,
+    MeasuredFigures,
 )
 from ray_sim.model.result import Summary
 from ray_sim.policies.registry import create_policy
@@ -39,6 +41,7 @@ KINDS: dict[type[KindFigures], tuple[str, Callable[[], World]]] = {
     ElasticFigures: ("fifo", lambda: busy_elastic(6)),
     ChunkedFigures: ("chunk_fifo", lambda: busy_chunks(6)),
     AnnouncedFigures: ("announced_fifo", lambda: busy_announced(6)),
+    MeasuredFigures: ("fifo", lambda: busy_measured(6)),
 }
 
 

@@ -6,9 +6,8 @@ import numpy as np
 
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.figures import DeadlineMisses
 from ray_sim.model.job import JobTable
-from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray, seconds_to_us
+from ray_sim.model.units import NEVER_US, US_PER_S, FloatArray, IntArray, seconds_to_us
 
 
 def deadlines_us(table: JobTable, chunks: ChunkFacts, factor: float | None) -> IntArray | None:
@@ -52,24 +51,3 @@ def shortest_us(table: JobTable, chunks: ChunkFacts) -> FloatArray:
             time_us = chunks.ready_us(0, mine, worker) + chunks.chunk_us(mine, worker, zeta)
             shortest[mine] = np.minimum(shortest[mine], time_us)
     return shortest
-
-
-def count_misses(
-    due_us: IntArray, end_us: IntArray, completed: BoolArray, horizon_us: int, counted: BoolArray | None
-) -> DeadlineMisses:
-    """Jobs that were not done when they were due.
-
-    Jobs that are still there at the horizon and due after it are left out: nobody knows.
-
-    Parameters
-    ----------
-    due_us, end_us, completed : (J,); ``end_us`` is NEVER_US for jobs that are still there
-    counted : (J,) jobs to look at, all if None
-    """
-    known = (end_us < NEVER_US) | (due_us <= horizon_us)
-    if counted is not None:
-        known = known & counted
-    late = int((known & completed & (end_us > due_us)).sum())
-    never = int((known & ~completed).sum())
-    n = int(known.sum())
-    return DeadlineMisses(late=late, never=never, share=(late + never) / n if n else None)

@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.decision import NO_WAKE, Causes, Decision, Wake
-from ray_sim.engine.kinds.chunked.deadlines import count_misses
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
@@ -18,6 +17,7 @@ from ray_sim.engine.kinds.chunked.site_part import ChunkCommands, JobValues
 from ray_sim.engine.kinds.chunked.slot_rounding import SlotRounding
 from ray_sim.engine.kinds.chunked.validation import check_chunks
 from ray_sim.engine.kinds.chunked.view import ChunkedContext, ChunkedSources, ChunkedView
+from ray_sim.engine.kinds.deadline_misses import count_misses
 from ray_sim.engine.kinds.run import KindOutcome, KindRun
 from ray_sim.engine.placements import nothing_for
 from ray_sim.engine.run_core import RunCore

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import polars as pl
 
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.gpu_time import held_gpu_us
+from ray_sim.engine.kinds.deadline_misses import count_misses
 from ray_sim.engine.kinds.measured.decision import MeasuredDecision
 from ray_sim.engine.kinds.measured.facts import MeasuredFacts
 from ray_sim.engine.kinds.measured.sharing import SharedGpus, guests_of
@@ -18,13 +20,14 @@ from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.states import State
 from ray_sim.engine.validation import job_name
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import Recorder
+from ray_sim.kernels.core.arrays import COMPLETED, Recorder
 from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.kernels.core.measured_rates import MeasuredRates, measured_rates
 from ray_sim.kernels.handle import handle
 from ray_sim.model.errors import InfeasibleDecisionError
+from ray_sim.model.figures import GangFigures, KindFigures, MeasuredFigures
 from ray_sim.model.progress_rule import NO_JOBS, PlacementRows, rows_of
-from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.model.units import BoolArray, FloatArray, IntArray, seconds_to_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,28 @@ class MeasuredProgress:
         return NO_JOBS if self.sharing is None else self.sharing.change(jobs)
 
 
+@dataclass(frozen=True, slots=True)
 class MeasuredOutcome(KindOutcome):
     """Figures of a run of measured jobs; a GPU that two jobs share counts once, for its host."""
+
+    world: World
+
+    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> KindFigures:
+        """Those of gangs, and missed deadlines where jobs have any."""
+        table, ledger = self.world.table, self.ledger
+        assert table.measured is not None, "only in worlds of measured jobs"
+        allowed_s = table.measured.deadline_s
+        due, share = np.isfinite(allowed_s), self.restart_share(jobs, counted)
+        if not due.any():
+            return GangFigures(restart_share=share)
+        misses = count_misses(
+            table.submit_us + seconds_to_us(np.where(due, allowed_s, 0.0)),
+            ledger.end,
+            ledger.status == COMPLETED,
+            self.world.horizon_us,
+            due if counted is None else due & counted,
+        )
+        return MeasuredFigures(restart_share=share, deadlines=misses)
 
     def gpu_us(self, world: World, record: Recorder, held_us: IntArray) -> FloatArray:
         """(J,) GPU-microseconds that each job has held, by the events of its holdings."""
@@ -135,7 +158,7 @@ class MeasuredRun(KindRun):
 
     def outcome(self, now_us: int, end_us: int) -> MeasuredOutcome:
         """At the end of the run, whose last instant is ``now_us``."""
-        return MeasuredOutcome(self._core.ledger, now_us)
+        return MeasuredOutcome(self._core.ledger, now_us, self._core.world)
 
     def _refuse(self, where: str, job: int, servers: IntArray) -> None:
         """Raise the error of a job that cannot run on these servers."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ray_sim.engine.run import run_world
 from ray_sim.model.errors import InfeasibleDecisionError, InvalidScenarioError
+from ray_sim.model.figures import DeadlineMisses, MeasuredFigures
 from ray_sim.policy_api import NO_JOBS, WORKER, Decision, Policy, View
 from tests.measured_worlds import Steps, measured_world, speed_table
 from tests.worlds import column_of, replay, times_of
@@ -135,3 +138,24 @@ def test_a_world_without_speeds_types_or_steps_is_refused() -> None:
     job = [Steps(0, "a", 10)]
     with pytest.raises(InvalidScenarioError, match="no server of cluster small is of one of them"):
         measured_world(job, [("A100", 1)], SPEEDS)
+
+
+def test_a_run_costs_the_price_of_each_gpu_for_the_hours_that_it_is_held() -> None:
+    # J1 has one of the two V100 of a server of 6 an hour for 3,600 s: 3. J2 has two K80 servers of 1 an hour
+    # each and does 4 steps a second, for 1,800 s: 1.
+    speeds = speed_table({("a", 1): {"V100": 10.0, "K80": 0.0}, ("b", 2): {"K80": 4.0, "V100": 0.0}})
+    jobs = [Steps(0, "a", 36_000), Steps(0, "b", 7_200, gpus=2)]
+    world = measured_world(jobs, [("V100", 2), ("K80", 1), ("K80", 1)], speeds)
+    assert replay(world, "fifo").summary.cost is None
+    priced = replace(world, cluster=replace(world.cluster, price=(6.0, 1.0, 1.0)))
+    assert replay(priced, "fifo").summary.cost == pytest.approx(3 + 1)
+
+
+def test_deadlines_count_of_the_jobs_that_have_one() -> None:
+    # One after the other on one V100: 10, 20, 30 s. The first has no deadline, the second is in time.
+    jobs = [Steps(0, "a", 100), Steps(0, "a", 100), Steps(0, "a", 100)]
+    due = {"utility_due_s": [None, 20.0, 29.0]}
+    summary = replay(measured_world(jobs, [("V100", 1)], SPEEDS, columns=due), "fifo").summary
+    assert summary.figures_as(MeasuredFigures) == MeasuredFigures(
+        restart_share=0.0, deadlines=DeadlineMisses(late=1, never=0, share=0.5)
+    )

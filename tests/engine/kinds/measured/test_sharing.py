@@ -151,6 +151,14 @@ def test_the_gpu_of_a_guest_whose_host_leaves_is_not_free() -> None:
         run_world(world(jobs), Scripted(script))
 
 
+def test_a_guest_costs_nothing_beside_its_host() -> None:
+    # Both do 6 steps a second for 10 s, on a GPU of 3,600 an hour.
+    shared = world([Steps(0, "a", 60), Steps(0, "a", 60)])
+    priced = replace(shared, cluster=replace(shared.cluster, price=(3600.0,)))
+    script: Script = {0.0: ({0: whole(), 1: GUEST}, {1: 0})}
+    assert run_world(priced, Scripted(script)).summary.cost == about(10.0)
+
+
 class AtTheEndOfTheHost(Policy):
     """Places J1 with J2 as its guest, and moves J2 to the other server at the instant at which J1 ends."""
 
