@@ -21,10 +21,10 @@ SHORT = 40
 BUDGETS = {
     "lines of Python": 98_000,
     "files of Python": 640,
-    f"files under {SHORT} lines": 80,
+    f"files under {SHORT} lines": 82,
     "modules in the longest import chain": 26,
     "lines of tests": 82_300,
-    "words of docs outside decisions": 104_200,
+    "words of docs outside decisions": 105_500,
 }
 
 
