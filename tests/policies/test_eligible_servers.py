@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import polars as pl
 import pytest
@@ -9,11 +11,13 @@ import pytest
 from ray_sim.contract.announced_worlds import busy_announced
 from ray_sim.contract.chunked_worlds import busy_chunks
 from ray_sim.contract.elastic_worlds import busy_bounded, busy_elastic, failing_bounded, failing_elastic
+from ray_sim.contract.measured_worlds import busy_measured, failing_measured
 from ray_sim.contract.rigid_worlds import busy_world, failing_world
 from ray_sim.contract.subject import Busy
 from ray_sim.engine.kinds.announced.jobs import ANNOUNCED
 from ray_sim.engine.kinds.base import GANGS
 from ray_sim.engine.kinds.chunked.jobs import CHUNKED
+from ray_sim.engine.kinds.measured.jobs import MEASURED
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import ROLE_NAMES
 from ray_sim.model.errors import InvalidScenarioError
@@ -35,6 +39,14 @@ def typed(world: World, seed: int) -> World:
     chosen = draw.random((len(world.table), len(TYPES))) < 0.5
     lists = ["|".join(np.array(TYPES)[row]) or None for row in chosen]
     return confined(world, ("x", *types[1:]), lists)
+
+
+def typed_measured(world: World, seed: int) -> World:
+    """The world with drawn lists of the types that its servers have; each job accepts one at least."""
+    draw, types = Streams(seed).generator("eligible-servers"), np.unique([*world.cluster.gpu_type])
+    chosen = draw.random((len(world.table), len(types))) < 0.6
+    lists = ["|".join(types[row]) or None for row in chosen]
+    return confined(world, world.cluster.gpu_type, lists)
 
 
 def misplaced(world: World, result: RunResult) -> list[tuple[object, ...]]:
@@ -63,6 +75,11 @@ def test_no_task_is_on_a_server_that_its_job_does_not_accept(name: str) -> None:
         with pytest.raises(InvalidScenarioError, match=r"gpu_types: .* set gpu_types=ignore"):
             typed(world, 0)
         assert not describe_policy(name).gpu_types
+        return
+    if policy.schedules == MEASURED:
+        for seed, make in product(range(instances(60, 3)), (busy_measured, failing_measured)):
+            world = typed_measured(make(12, seed=seed), seed)
+            assert misplaced(world, replay(world, name)) == [], (make.__name__, seed)
         return
     of_kind = (busy_world, failing_world) if policy.schedules == GANGS else ()
     elastic = (busy_bounded, failing_bounded) if policy.bounded else (busy_elastic, failing_elastic)

@@ -85,6 +85,8 @@ class JobKind(ABC):
     """Faults that its jobs can suffer: `stop`, after which they wait again, and `end`."""
     devices: bool = False
     """Whether tasks of its jobs may share a GPU as a device."""
+    task_by_task: bool = True
+    """Whether the tasks of a job may be placed one by one; not where its gang must be on one GPU type."""
     observations: frozenset[str] = frozenset()
     """Names for `Policy.sees` that grant observations in this kind's view."""
 

@@ -84,6 +84,7 @@ class MeasuredJobs(JobKind):
     columns = frozenset({"steps", "measured_speeds"})
     heeds = frozenset({"speeds"})
     faults = frozenset({"stop", "end"})
+    task_by_task = False
 
     def facts(self, setting: WorldSetting) -> MeasuredFacts:
         """Make the facts of a world, see `MeasuredFacts`."""
