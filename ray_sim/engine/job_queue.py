@@ -57,8 +57,10 @@ NO_ROOM = "no_room"
 """Reason of jobs that are rejected because they find no room when they come."""
 
 
-FASTEST, ANY = "fastest", "any"
-"""Which GPU type a job of measured speed takes of those with room: where it is fastest, or the first."""
+FASTEST = "fastest"
+"""A job of measured speed takes, of the GPU types with room, the one on which it is fastest."""
+ANY = "any"
+"""It takes the type of the first server with room."""
 
 
 class JobQueue:
