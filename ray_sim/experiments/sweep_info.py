@@ -133,7 +133,12 @@ class Standings:
 
 
 def _what_is_missing(runs: Mapping[str, Sized], with_jobs: Mapping[str, Sized]) -> str:
-    """What a ranking waits for, given the finished runs of each policy, and those with a completed job."""
+    """Why policies are not ranked yet.
+
+    Parameters
+    ----------
+    runs, with_jobs : by policy, its finished runs, and those of them in which a job completed
+    """
     if waiting := [policy for policy, each in runs.items() if not each]:
         return f"compared once every policy has a finished run; none yet: {first_and_others(waiting)}"
     if idle := [policy for policy, each in with_jobs.items() if not each]:

@@ -57,8 +57,8 @@ def draw_models(
 ) -> tuple[pl.DataFrame, MeasuredReport]:
     """Fill the columns `FILLED` of every job whose number of GPUs the table has.
 
-    Model and batch are drawn uniformly from those measured on so many GPUs of `REFERENCE`; a draw is keyed by
-    seed and job_id. Steps are run time times speed on one server, rounded, at least 1.
+    Model and batch are drawn uniformly from those measured on the job's number of GPUs of `REFERENCE`; a draw
+    is keyed by seed and job_id. Steps are run time times speed on one server, rounded, at least 1.
 
     Parameters
     ----------

@@ -4,9 +4,9 @@ python jobs.py
 ray-sim convert csv single.csv -o single.parquet
 ray-sim convert csv due.csv -o due.parquet
 
-All have one GPU. Run times on V100 are log-uniform from 10^1.5 to 10^3 minutes, as those of 80 % of the jobs
-in the traces that the authors draw (OSDI 2020, section 7.1). Jobs come once per hour, so that `load_scale` is
-the number of jobs per hour.
+All have one GPU. Run times on V100 are log-uniform from 10^1.5 to 10^3 minutes: 80 % of the jobs of the
+paper's generated traces are (OSDI 2020, section 7.1). One job comes per hour, so that `load_scale` is the
+number of jobs per hour.
 """
 
 import random

@@ -11,7 +11,7 @@ def count_misses(
 ) -> DeadlineMisses:
     """Jobs that were not done when they were due.
 
-    Jobs that are still there at the horizon and due after it are left out: nobody knows.
+    A job that has not ended at the horizon counts only if it was due by then.
 
     Parameters
     ----------

@@ -73,10 +73,10 @@ def relocate(database: Path, experiment_id: str) -> str | None:
 
 @cache
 def write_without_waiting(database: Path) -> None:
-    """From now on no commit of this process to the database waits for the disk, which takes most of the time.
+    """Commit to the database without waiting for the disk, in all later connections of this process.
 
-    A process that dies damages nothing; a machine that does may damage the database, which `ray-sim log` can
-    make again from the results beside it.
+    Waiting took most of the time. If the process dies, nothing is lost. If the machine dies, the database may
+    be damaged; `ray-sim log` then writes a new one from the results beside it.
     """
     from sqlalchemy import event
     from sqlalchemy.engine import Engine

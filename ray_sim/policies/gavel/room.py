@@ -11,7 +11,7 @@ class Room:
     Parameters
     ----------
     servers : numbers of the GPUs of each server that is there, increasing
-    sizes : numbers of GPUs that must stand on one server if an entry takes so many
+    sizes : an entry with one of these numbers of GPUs must have them on one server
     """
 
     def __init__(self, servers: Sequence[Sequence[int]], sizes: Sequence[int]) -> None:
@@ -38,9 +38,14 @@ class Room:
         return fits
 
     def give(self, gpus: Sequence[int], had: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        """GPUs of entries that take so many and had these, in this order: those, else the lowest untaken.
+        """GPUs of entries, in order: those that they had if these are untaken, else the lowest untaken ones.
 
-        Entries of more GPUs come first, among equals those that keep theirs. () where none are found.
+        Entries of more GPUs choose first, and of equals those that keep theirs; () where none are found.
+
+        Parameters
+        ----------
+        gpus : number that each entry takes
+        had : GPUs that each had in the last round
         """
         given: list[tuple[int, ...]] = [()] * len(gpus)
         for n in sorted(set(gpus), reverse=True):
@@ -55,7 +60,7 @@ class Room:
         return given
 
     def _spans(self, gpus: int) -> Iterator[tuple[int, ...]]:
-        """Lowest untaken GPUs, so many at a time."""
+        """Groups of the lowest untaken GPUs, of ``gpus`` each."""
         apart = gpus not in self._places or gpus == 1
         for group in [[number for server in self._servers for number in server]] if apart else self._servers:
             free = [number for number in group if number in self._free]

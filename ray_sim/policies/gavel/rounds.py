@@ -120,7 +120,7 @@ class Rounds:
         self._changed = self._changed or len(new.row) > 0
 
     def fail(self, job: int, at_s: float, steps_left: float) -> None:
-        """A live job has so many steps left; if it runs, it ends for this round."""
+        """Set the steps left of a live job; if it runs, its run ends at ``at_s`` for this round."""
         self._cut(job, at_s)
         self.ledger.jobs.steps_left[self.ledger.jobs.row == job] = steps_left
         self._changed = True

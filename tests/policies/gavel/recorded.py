@@ -74,7 +74,9 @@ class RecordedRun:
 
 def load(folder: Path, name: str, reference: str = "gavel") -> RecordedRun:
     """Read a run, named TRACE_V100-P100-K80_POLICY, from a folder of data and references."""
-    trace, counts = re.fullmatch(r"(\w+?)_(\d+-\d+-\d+)_\w+", name).groups()  # type: ignore[union-attr]
+    parts = re.fullmatch(r"(\w+?)_(\d+-\d+-\d+)_\w+", name)
+    assert parts is not None, name
+    trace, counts = parts.groups()
     rows = [line.split("\t") for line in _text(folder / f"data/gavel/{trace}.trace.gz").splitlines()]
     steps, gpus, weight, arrival_s = np.array([[row[k] for k in (5, 6, 7, 9)] for row in rows], np.float64).T
     models = [_model(row[0]) for row in rows]
@@ -112,8 +114,9 @@ def _text(path: Path) -> str:
 
 def _model(text: str) -> tuple[str, int]:
     """Model and batch; 0 without one."""
-    model, batch = re.fullmatch(r"(.+?)(?: \(batch size (\d+)\))?", text).groups()  # type: ignore[union-attr]
-    return model, int(batch or 0)
+    parts = re.fullmatch(r"(.+?)(?: \(batch size (\d+)\))?", text)
+    assert parts is not None, text
+    return parts[1], int(parts[2] or 0)
 
 
 def members(entry: str) -> tuple[int, ...]:

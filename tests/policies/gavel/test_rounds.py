@@ -231,14 +231,17 @@ def started(
     servers: list[list[int]],
     shares: Sequence[Sequence[float]],
     pair_speed: float = 0,
-    **rules: float,
+    published: bool = False,
+    one_server: bool = False,
+    reset_s: float = 1920.0,
 ) -> Rounds:
     """Rounds of jobs that came at 0 s, with the first begun; with a speed of pairs jobs are packed."""
 
     def speed(pairs: IntArray) -> FloatArray:
         return np.full((len(pairs), 2, len(servers)), pair_speed)
 
-    rounds = Rounds(servers, RoundRules(**rules), pair_speed=speed if pair_speed else None)  # type: ignore[arg-type]
+    rules = RoundRules(published=published, one_server=one_server, reset_s=reset_s)
+    rounds = Rounds(servers, rules, pair_speed=speed if pair_speed else None)
     rounds.add(new)
     rounds.take(np.array(shares))
     rounds.begin()

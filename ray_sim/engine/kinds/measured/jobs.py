@@ -47,8 +47,8 @@ PARAMETERS = tuple(
             "scale",
             "choice",
             "none",
-            "a model that was not measured on so many GPUs. none: it is rejected; nearest: its speed on the "
-            "most GPUs that were measured and are fewer, in proportion",
+            "a job whose model was not measured on its number of GPUs. none: it is rejected; nearest: it has "
+            "the speed on the next smaller number that was measured, in proportion",
             choices=("none", "nearest"),
             source=_PAGE,
         ),

@@ -68,7 +68,7 @@ class MeasuredOutcome(KindOutcome):
     world: World
 
     def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> KindFigures:
-        """Those of gangs, and missed deadlines where jobs have any."""
+        """Figures of gangs, and missed deadlines where jobs have deadlines."""
         table, ledger = self.world.table, self.ledger
         assert table.measured is not None, "only in worlds of measured jobs"
         allowed_s = table.measured.deadline_s
